@@ -1,4 +1,5 @@
-"""Compares softmax over a dimension that is not the last with copies of the same arrays, PyTorch and torch.compile.
+"""Compares softmax and cross-entropy over a dimension that is not the last with copies of the same arrays, PyTorch and
+torch.compile. The loss is the mean with its gradient in the same pass; PyTorch runs forward and backward.
 
     python3 bench/peers/any_dimension.py --library build/release/api/libtunesmith.so [--cells SUBSTRING...]
                                          [--peers torch compile] [--effort quick] [--budget 2] [--out FOLDER]
@@ -29,6 +30,9 @@ from family import DEVICE
 SHAPES = [(32, 1000, 3136), (8, 21, 262144), (16, 128256, 4), (64, 256, 3025), (4096, 512, 49), (1, 16384, 4096)]
 CELLS = [(op, *shape, dtype) for op in ("softmax", "softmax_backward") for shape in SHAPES
          for dtype in ("float32", "bfloat16")]
+# Segmentation (Cityscapes, VOC, ADE20K), dense features, and long columns.
+LOSS_SHAPES = [(8, 19, 524288), (8, 21, 262144), (16, 150, 65536), (32, 1000, 3136), (16, 128256, 4)]
+CELLS += [("cross_entropy", *shape, dtype) for shape in LOSS_SHAPES for dtype in ("float32", "bfloat16")]
 
 
 def title(cell):
@@ -38,6 +42,12 @@ def title(cell):
 
 def backward(y, dy):
     return torch._softmax_backward_data(dy, y, 1, y.dtype)
+
+
+def loss_gradient(x, targets):
+    logits = x.detach().requires_grad_()
+    torch.nn.functional.cross_entropy(logits, targets).backward()
+    return logits.grad
 
 
 def largest_error(got, want):
@@ -50,6 +60,8 @@ def measure(engine, defaults, cell, peers, timer, stream):
     torch.manual_seed(rows + cols + inner)
     x = torch.randn(rows, cols, inner, device=DEVICE).to(getattr(torch, dtype))
     inputs = [x]
+    if op == "cross_entropy":
+        return measure_loss(engine, defaults, cell, x, peers, timer, stream)
     if op == "softmax_backward":
         inputs = [x, torch.softmax(torch.randn(rows, cols, inner, device=DEVICE), 1).to(x.dtype)]
     output = torch.empty_like(x)
@@ -77,6 +89,42 @@ def measure(engine, defaults, cell, peers, timer, stream):
             facts["left_out"][name] = family.one_line(error)
     facts["works"] = timer.measure(works)
     facts["bytes"] = (len(inputs) + 1) * x.numel() * x.element_size()
+    return facts
+
+
+def measure_loss(engine, defaults, cell, x, peers, timer, stream):
+    op, rows, cols, inner, dtype = cell
+    targets = torch.randint(cols, (rows, inner), device=DEVICE)
+    loss, lse, output = torch.empty((), device=DEVICE), torch.empty(rows, inner, device=DEVICE), torch.empty_like(x)
+    fields = {"rows": rows, "cols": cols, "inner": inner, "dtype": SHORT[dtype], "gradient": "separate"}
+    begin = time.perf_counter()
+    plans = {"tunesmith": engine.plan(op, **fields), "default": defaults.plan(op, **fields)}
+    works = {name: plan.launcher(x, targets, loss, lse, output, stream=stream) for name, plan in plans.items()}
+    copy = engine.plan("copy", elements=x.numel(), dtype=SHORT[dtype], inputs=1)
+    works["copy"] = copy.launcher(x, torch.empty_like(x), stream=stream)
+    facts = {"config": plans["tunesmith"].config, "default_config": plans["default"].config,
+             "tune_s": plans["tunesmith"].tune_s, "prepare_s": time.perf_counter() - begin, "left_out": {}, "errors": {}}
+    want = loss_gradient(x[:1].double(), targets[:1]) / rows
+    for name in plans:
+        output.fill_(float("nan"))
+        works[name]()
+        facts["errors"][name] = largest_error(output[:1], want)
+    for name in peers:
+        try:
+            function = torch.nn.functional.cross_entropy
+            called = function if name == "torch" else torch.compile(function, dynamic=False)
+
+            def work(called=called):
+                logits = x.detach().requires_grad_()
+                called(logits, targets).backward()
+                return logits.grad
+
+            facts["errors"][name] = largest_error(work()[:1], want)
+            works[name] = work
+        except Exception as error:  # of a foreign package
+            facts["left_out"][name] = family.one_line(error)
+    facts["works"] = timer.measure(works)
+    facts["bytes"] = 2 * x.numel() * x.element_size()
     return facts
 
 

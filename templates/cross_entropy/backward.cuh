@@ -2,42 +2,12 @@
 // block processes one tile of a row.
 #pragma once
 
+#include "cross_entropy/lse_gradient.cuh"
 #include "cross_entropy/reduction.cuh"
 #include "cross_entropy/running.cuh"
 #include "row/tiles.cuh"
 
 namespace tunesmith {
-
-/// With a gradient through lse.
-struct CrossEntropyLseParams : CrossEntropyParams {
-  const float* dlse;  ///< [rows]
-};
-
-/// Adds the gradient through lse, dlse * p, to that of the loss. Rows without a loss have it, too. Ask for it only `if
-/// constexpr (present)`: calls that do nothing change how the kernel without it is scheduled.
-template <typename Params>
-struct LseGradient {
-  static constexpr bool present = false;
-  __device__ __forceinline__ LseGradient(const Params&, int64) {}
-};
-template <>
-struct LseGradient<CrossEntropyLseParams> {
-  static constexpr bool present = true;
-  float dlse;
-
-  __device__ __forceinline__ LseGradient(const CrossEntropyLseParams& params, int64 row) : dlse(params.dlse[row]) {}
-  template <typename Gradient, typename Loss>
-  __device__ __forceinline__ void add_to(Gradient& gradient, const Loss& loss, bool counts) const {
-    gradient.per_exponential = fused_multiply_add(dlse, loss.per_exponential, counts ? gradient.per_exponential : 0.0f);
-    gradient.per_weight = counts ? gradient.per_weight : 0.0f;
-  }
-  template <typename Gradient, typename Loss>
-  __device__ __forceinline__ float of_target(const Gradient& gradient, const Loss& loss, float logit) const {
-    return fused_multiply_add(multiply(dlse, loss.target_share), gradient.scale.slope(logit), gradient.target(logit));
-  }
-  /// Returns whether a row has a gradient that is not 0.
-  __device__ __forceinline__ bool reaches(bool counts) const { return counts || dlse != 0.0f; }
-};
 
 /// Computes the gradient of one tile. `inside`: the tile lies within the row, so no bounds checks are needed.
 template <bool inside, typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,

@@ -7,6 +7,7 @@
 
 #include "templates/cross_entropy/reference.h"
 #include "templates/half.h"
+#include "templates/row/check.h"
 #include "templates/sampling.h"
 
 namespace tunesmith::cross_entropy {
@@ -84,7 +85,7 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
       write_element(DType::f32, weight->data, c, none ? 0.0F : static_cast<float>(0.25 + 1.5 * uniform(bits)));
     }
   if (const HostArray* const dloss = find(arrays, "dloss"); dloss != nullptr)
-    for (std::int64_t r = 0; r < dloss->info.shape[0]; ++r)
+    for (std::int64_t r = 0; r < dloss->info.elements(); ++r)
       write_element(DType::f32, dloss->data, r, static_cast<float>(0.5 + bell(bits_at(seed, 3, r))));
   if (const HostArray* const dlse = find(arrays, "dlse"); dlse != nullptr)
     for (std::int64_t r = 0; r < shape.rows; ++r) {
@@ -92,23 +93,20 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
       write_element(DType::f32, dlse->data, r, bits % 4 == 1 ? 0.0F : static_cast<float>(bell(bits)));
     }
   const bool smooths = settings.label_smoothing != 0;
-  // With a row stride of 0 there is one row: a random one, because edge cases belong to rows with certain targets.
-  const bool broadcast = shape.in[0].stride == 0;
-  if (const HostArray* const logits = find(arrays, "logits"); logits != nullptr)
-    over_rows(broadcast ? std::min<std::int64_t>(shape.rows, 1) : shape.rows, shape.cols,
-              [&](std::int64_t begin, std::int64_t end) {
-                for (std::int64_t r = begin; r < end; ++r) {
-                  const std::int64_t target =
-                      std::max<std::int64_t>(read_integer(settings.target, targets->data, r), -1) - settings.vocab_start;
-                  for (std::int64_t c = 0; c < shape.cols; ++c) {
-                    const std::uint64_t bits = bits_at(seed, 4, r * shape.cols + c);
-                    const double value = edge_cases && !broadcast && r < edge_case_rows
-                                             ? edge_case_logit(r, c, shape.cols, target, shape.input, smooths, bits)
-                                             : bell(bits) * 2;
-                    write_element(shape.input, logits->data, r * shape.in[0].stride + c, static_cast<float>(value));
-                  }
-                }
-              });
+  // Edge cases belong to rows with certain targets; rows that share elements are random.
+  const HostArray* const logits = find(arrays, "logits");
+  const bool broadcast = logits != nullptr && std::ranges::count(logits->info.strides, 0) > 0;
+  if (logits != nullptr)
+    row::fill_rows(*logits, [&](std::int64_t r, std::vector<double>& values) {
+      const std::int64_t target =
+          std::max<std::int64_t>(read_integer(settings.target, targets->data, r), -1) - settings.vocab_start;
+      for (std::int64_t c = 0; c < shape.cols; ++c) {
+        const std::uint64_t bits = bits_at(seed, 4, r * shape.cols + c);
+        values[static_cast<std::size_t>(c)] = edge_cases && !broadcast && r < edge_case_rows
+                                                  ? edge_case_logit(r, c, shape.cols, target, shape.input, smooths, bits)
+                                                  : bell(bits) * 2;
+      }
+    });
   // Fill lse and nll as the forward operation would.
   if (settings.kind == Kind::backward)
     over_rows(shape.rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "templates/cross_entropy/config.h"
+#include "templates/cross_entropy/strided.h"
 #include "templates/row/config.h"
 #include "templates/row/row_problem.h"
 #include "tunesmith/error.h"
@@ -38,6 +39,23 @@ std::vector<FieldInfo> config_fields_of(const CrossEntropyCombineProblem&) {
   return {{"variant", "the kernel; there is one", "", {"rows"}}, {"threads", "threads per block: 128", "", {}}};
 }
 
+namespace {
+
+template <typename Typed>
+ParsedProblemPtr parsed(const Op& op, const Typed& problem) {
+  if constexpr (requires { problem.strided(); }) {
+    if (problem.strided()) return std::make_shared<const ParsedStridedCrossEntropy>(op, problem);
+  }
+  return std::make_shared<const ParsedCrossEntropy>(op, problem);
+}
+
+}  // namespace
+
+ParsedProblemPtr ParsedCrossEntropy::of(const Op& op, const CrossEntropyProblem& p) { return parsed(op, p); }
+ParsedProblemPtr ParsedCrossEntropy::of(const Op& op, const CrossEntropyBackwardProblem& p) { return parsed(op, p); }
+ParsedProblemPtr ParsedCrossEntropy::of(const Op& op, const CrossEntropyShardProblem& p) { return parsed(op, p); }
+ParsedProblemPtr ParsedCrossEntropy::of(const Op& op, const CrossEntropyCombineProblem& p) { return parsed(op, p); }
+
 KeyParts ParsedCrossEntropy::key() const {
   const Settings& settings = settings_;
   KeyParts parts;
@@ -47,18 +65,7 @@ KeyParts ParsedCrossEntropy::key() const {
   return parts;
 }
 
-Cost ParsedCrossEntropy::cost() const {
-  const Settings& settings = settings_;
-  Cost cost;
-  for (const ArrayInfo& array : arrays())
-    (array.input ? cost.bytes_read : cost.bytes_written) +=
-        static_cast<double>(array.elements()) * static_cast<double>(size_of(array.dtype));
-  const double elements = static_cast<double>(settings.shape.rows) * static_cast<double>(settings.shape.cols);
-  // Comparison, subtraction, exponential, addition; the gradient adds a multiplication, or without the preceding sums also a
-  // subtraction and an exponential.
-  cost.flops = elements * (settings_.kind == Kind::backward ? 3 : (settings.has_gradient() ? 5 : 4));
-  return cost;
-}
+Cost ParsedCrossEntropy::cost() const { return cost_of(settings_, array_view()); }
 
 Config ParsedCrossEntropy::default_config(const DeviceInfo& device) const {
   const row::Shape& shape = settings_.shape;

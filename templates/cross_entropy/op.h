@@ -14,6 +14,12 @@ class ParsedCrossEntropy final : public ParsedProblem {
   ParsedCrossEntropy(const Op& op, const Typed& problem)
       : ParsedProblem(op, problem), settings_(cross_entropy::settings_of(problem)) {}
 
+  /// Returns a ParsedCrossEntropy, or a ParsedStridedCrossEntropy if columns are not adjacent.
+  static ParsedProblemPtr of(const Op& op, const CrossEntropyProblem& problem);
+  static ParsedProblemPtr of(const Op& op, const CrossEntropyBackwardProblem& problem);
+  static ParsedProblemPtr of(const Op& op, const CrossEntropyShardProblem& problem);
+  static ParsedProblemPtr of(const Op& op, const CrossEntropyCombineProblem& problem);
+
   KeyParts key() const override;
   Cost cost() const override;
   Config default_config(const DeviceInfo& device) const override;

@@ -7,6 +7,13 @@
 
 namespace tunesmith {
 
+/// The partial of a slice of a row, and the target's logit, which a gradient in place may overwrite.
+template <const CrossEntropyOptions& options>
+struct StoredPartial {
+  PartialOf<options> part;
+  float target_logit;
+};
+
 /// A row's partial for one vocabulary shard, as stored in memory.
 struct alignas(16) ShardPartial {
   float largest, sum_excluding_max, below, weights;  ///< as in CrossEntropyPartial, exactly relative to `largest`
@@ -31,7 +38,9 @@ __device__ __forceinline__ void write_loss(const CrossEntropyParams& params, int
   if constexpr (options.reduced && options.weights)
     scratch(params, params.row_weights)[row] = target.counts() ? result.target_weight : 0.0f;
   if constexpr (options.argmax)
-    if (params.argmax != nullptr) static_cast<TargetType*>(params.argmax)[row] = static_cast<TargetType>(result.argmax);
+    if (params.argmax != nullptr)
+      static_cast<TargetType*>(params.argmax)[row] =
+          static_cast<TargetType>(options.mark_ignored && target.ignored ? -1 : result.argmax);
   if constexpr (options.count_correct)
     scratch(params, params.row_correct)[row] = target.counts() && result.argmax == target_class ? 1.0f : 0.0f;
 }

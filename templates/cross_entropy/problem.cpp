@@ -10,8 +10,29 @@
 namespace tunesmith {
 namespace {
 
+/// Returns the arrays of a problem whose columns are not adjacent.
+template <typename Problem>
+strided::Shape strided_shape(const Problem& p, bool writes, bool in_place) {
+  strided::Shape shape;
+  shape.rows = p.rows;
+  shape.cols = p.cols;
+  shape.inner = p.inner;
+  shape.in_place = in_place;
+  shape.writes = writes;
+  shape.in[0] = {"logits", p.dtype, *p.logits_row_stride, *p.logits_col_stride, p.logits_inner_stride, p.logits_alignment};
+  shape.out = shape.in[0];
+  if (writes)
+    shape.out = {"dlogits",          p.output(), *p.dlogits_row_stride, *p.dlogits_col_stride, p.dlogits_inner_stride,
+                 p.dlogits_alignment};
+  return shape;
+}
+
 template <typename Problem>
 void complete_in_place(Problem& p) {
+  if (p.strided()) {
+    const strided::Shape shape = strided_shape(p, true, true);
+    return strided::complete_in_place(shape.in[0], p.logits_alignment, shape.out, p.dlogits_alignment);
+  }
   if (p.output() != p.dtype || *p.logits_row_stride != *p.dlogits_row_stride)
     throw Error(ErrorCode::invalid_argument, "the gradient is written in place, but logits (", name(p.dtype),
                 ", row stride ", *p.logits_row_stride, ") and dlogits (", name(p.output()), ", row stride ",
@@ -28,19 +49,24 @@ void check_upstream(Upstream dloss, Reduction reduction) {
 }  // namespace
 
 void complete(CrossEntropyProblem& p) {
+  if (p.strided() && p.gradient != Gradient::none)
+    strided::check_output(strided_shape(p, true, false).out, p.rows, p.cols, p.inner);
   if (p.gradient == Gradient::in_place) complete_in_place(p);
   if (p.gradient == Gradient::none) {  // no field about dlogits matters then
     if (p.dloss != Upstream::none)
       throw Error(ErrorCode::invalid_argument, "dloss is ", enum_name(p.dloss),
                   ", but gradient is none; expected a gradient, or no dloss");
     p.out_dtype = p.dtype;
-    p.dlogits_row_stride = p.cols;
+    p.dlogits_row_stride = row_elements(p.cols, p.inner);
+    p.dlogits_col_stride = p.inner;
+    p.dlogits_inner_stride = 1;
     p.dlogits_alignment = 16;
   }
   check_upstream(p.dloss, p.reduction);
 }
 
 void complete(CrossEntropyBackwardProblem& p) {
+  if (p.strided()) strided::check_output(strided_shape(p, true, false).out, p.rows, p.cols, p.inner);
   if (p.in_place) complete_in_place(p);
   if (*p.vocab_size == p.cols) p.vocab_start = 0;
   if (*p.vocab_size != p.cols && p.weight && p.label_smoothing > 0)
@@ -105,6 +131,23 @@ void set_outputs(Settings& settings, const Problem& p) {
   settings.argmax = p.argmax;
   settings.num_correct = p.num_correct;
   settings.check_targets = p.check_targets;
+  settings.mark_ignored = p.mark_ignored;
+}
+
+/// Makes a row of each position if columns are not adjacent.
+template <typename Problem>
+void set_positions(Settings& settings, const Problem& p) {
+  if (!p.strided()) return;
+  strided::Shape positions = strided_shape(p, settings.has_gradient(), settings.gradient == Gradient::in_place);
+  settings.shape.rows = p.rows * p.inner;
+  positions.most_vector = 4;
+  // The sum, the target's logit and the row's factors; bounds of what the kernels need.
+  positions.more_registers = (settings.has_gradient() ? 6 : 4) + (settings.label_smoothing != 0 ? 3 : 0) +
+                             (settings.softcap != 0 ? 2 : 0) + (settings.argmax || settings.num_correct ? 2 : 0);
+  positions.reduction_bytes =
+      12 + (settings.label_smoothing != 0 ? 8 : 0) + (settings.argmax || settings.num_correct ? 4 : 0);
+  positions.part_bytes = 24;
+  settings.positions = positions;
 }
 
 /// Sets values that are derived from the rest and guide the choice of configurations.
@@ -127,6 +170,7 @@ Settings settings_of(const CrossEntropyProblem& p) {
   if (p.gradient != Gradient::none) set_gradient(settings, p, p.gradient);
   set_outputs(settings, p);
   settings.upstream = p.dloss;
+  set_positions(settings, p);
   return with_expectations(settings);
 }
 
@@ -140,6 +184,7 @@ Settings settings_of(const CrossEntropyBackwardProblem& p) {
   settings.upstream = *p.dloss;
   settings.nll = p.nll;
   settings.lse_gradient = p.dlse;
+  set_positions(settings, p);
   return with_expectations(settings);
 }
 
@@ -159,8 +204,20 @@ Settings settings_of(const CrossEntropyCombineProblem& p) {
   return with_expectations(settings);
 }
 
+Cost cost_of(const Settings& settings, std::span<const ArrayInfo> arrays) {
+  Cost cost;
+  for (const ArrayInfo& array : arrays)
+    (array.input ? cost.bytes_read : cost.bytes_written) +=
+        static_cast<double>(array.elements()) * static_cast<double>(size_of(array.dtype));
+  const double elements = static_cast<double>(settings.shape.rows) * static_cast<double>(settings.shape.cols);
+  // Comparison, subtraction, exponential, addition; the gradient adds a multiplication, or without the preceding sums also a
+  // subtraction and an exponential.
+  cost.flops = elements * (settings.kind == Kind::backward ? 3 : (settings.has_gradient() ? 5 : 4));
+  return cost;
+}
+
 std::string Settings::problem_class() const {
-  std::string text = kind == Kind::combine ? "" : shape.problem_class();
+  std::string text = kind == Kind::combine ? "" : positions ? positions->problem_class() : shape.problem_class();
   const auto add = [&](bool present, std::string_view what) {
     if (present) text += (text.empty() ? "" : ",") + std::string(what);
   };

@@ -2,11 +2,13 @@
 // A problem of the cross-entropy family as plain numbers. Internal to templates/.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "templates/op.h"
 #include "templates/row/shape.h"
+#include "templates/strided/shape.h"
 #include "tunesmith/cross_entropy.h"
 
 namespace tunesmith::cross_entropy {
@@ -21,7 +23,8 @@ enum class Kind : std::uint8_t {
 /// See tunesmith/cross_entropy.h for the meaning of the options.
 struct Settings {
   Kind kind = Kind::loss;
-  row::Shape shape;  ///< logits are in[0], dlogits out
+  row::Shape shape;  ///< logits are in[0], dlogits out; its rows are the positions of all rows if columns are not adjacent
+  std::optional<strided::Shape> positions{};  ///< if columns are not adjacent
   DType target = DType::i64;
   Gradient gradient = Gradient::none;
   Reduction reduction = Reduction::mean;
@@ -30,6 +33,7 @@ struct Settings {
   std::int64_t vocab_start = 0, vocab_size = 0, shards = 1;
   double label_smoothing = 0, z_loss = 0, scale = 1, softcap = 0;
   bool weight = false, nll = false, argmax = false, num_correct = false, check_targets = false;
+  bool mark_ignored = false;  ///< argmax of ignored rows is -1
   bool lse_gradient = false;  ///< backward: adds the gradient through lse
 
   bool has_gradient() const noexcept { return gradient != Gradient::none; }
@@ -53,6 +57,8 @@ Settings settings_of(const CrossEntropyCombineProblem& problem);
 
 /// Returns the array of this name, or null.
 const HostArray* find(std::span<const HostArray> arrays, std::string_view name) noexcept;
+/// Returns the minimum work.
+Cost cost_of(const Settings& settings, std::span<const ArrayInfo> arrays);
 /// Fills all input arrays; deterministic.
 void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays);
 /// Compares the outputs with a float64 reference.

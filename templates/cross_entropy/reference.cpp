@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "templates/half.h"
+#include "templates/row/check.h"
 
 namespace tunesmith::cross_entropy {
 
@@ -80,15 +81,19 @@ double slope(const Settings& settings, double logit) {
   return settings.scale * (1 - share) * (1 + share);
 }
 
+double logit_at(const HostArray& logits, std::int64_t row, std::int64_t column) {
+  return read_element(logits.info.dtype, logits.data, row::Elements{logits.info}.at(row, column));
+}
+
 RowReference reference_of(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row) {
   const row::Shape& shape = settings.shape;
-  const std::byte* const logits = find(arrays, "logits")->data;
+  const HostArray& logits = *find(arrays, "logits");
   const HostArray* const weight = find(arrays, "weight");
   RowReference out;
   std::vector<double> values(static_cast<std::size_t>(shape.cols));
   bool has_nan = false;
   for (std::int64_t c = 0; c < shape.cols; ++c) {
-    const double value = transformed(settings, read_element(shape.input, logits, index * shape.in[0].stride + c));
+    const double value = transformed(settings, logit_at(logits, index, c));
     values[static_cast<std::size_t>(c)] = value;
     if (std::isnan(value) && !has_nan) out.argmax = c;
     has_nan = has_nan || std::isnan(value);
@@ -155,15 +160,11 @@ RowReference from_lse(const Settings& settings, std::span<const HostArray> array
     out.weights = static_cast<double>(settings.vocab_size);
   else
     for (std::int64_t c = 0; c < settings.shape.cols; ++c) out.weights += read_element(DType::f32, weight->data, c);
-  const std::byte* const logits = find(arrays, "logits")->data;
+  const HostArray& logits = *find(arrays, "logits");
   for (std::int64_t c = 0; c < settings.shape.cols; ++c)
-    out.logit_error =
-        std::max(out.logit_error,
-                 logit_error(settings, transformed(settings, read_element(settings.shape.input, logits,
-                                                                          index * settings.shape.in[0].stride + c))));
+    out.logit_error = std::max(out.logit_error, logit_error(settings, transformed(settings, logit_at(logits, index, c))));
   if (row.column >= 0) {
-    out.target_logit =
-        transformed(settings, read_element(settings.shape.input, logits, index * settings.shape.in[0].stride + row.column));
+    out.target_logit = transformed(settings, logit_at(logits, index, row.column));
     const HostArray* const nll = find(arrays, "nll");
     out.nll = nll == nullptr ? out.lse - out.target_logit : read_element(DType::f32, nll->data, index);
     out.target_rest = std::expm1(-out.nll);

@@ -22,6 +22,8 @@ struct Row {
 
 Row row_of(const Settings& settings, std::span<const HostArray> arrays, std::int64_t row);
 
+/// Returns an element of logits; positions are rows if columns are not adjacent.
+double logit_at(const HostArray& logits, std::int64_t row, std::int64_t column);
 /// Applies scale and soft cap to a logit.
 double transformed(const Settings& settings, double logit);
 /// Returns the derivative of transformed(), given its result.

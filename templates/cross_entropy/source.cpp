@@ -1,6 +1,6 @@
 // Constants and entry points of the generated cross-entropy kernels, and how they are launched.
 
-#include "templates/row/source.h"
+#include "templates/cross_entropy/source.h"
 
 #include <cstddef>
 #include <cstring>
@@ -10,6 +10,8 @@
 #include "templates/cross_entropy/params.cuh"
 #include "templates/folded_grid.h"
 #include "templates/row/launch.h"
+#include "templates/row/source.h"
+#include "templates/strided/source.h"
 
 namespace tunesmith {
 
@@ -22,7 +24,6 @@ using Params = CrossEntropyParams;
 constexpr std::int64_t totals_bytes = 56;          // sizeof TotalsAndRows in cross_entropy/reduction.cuh
 constexpr std::uint32_t reduction_threads = 1024;  // also there
 constexpr std::int64_t rows_per_partial = 4096, rows_of_one_block = 8192;
-constexpr std::int64_t stored_partial_bytes = 24;  // StoredPartial in cross_entropy/tiled.cuh, with every option
 
 /// Suffixes of the additional kernels; the operation's name precedes them.
 constexpr const char *count_partials = "_count_partials", *count = "_count", *sum_partials = "_sum_partials", *sum = "_sum",
@@ -32,79 +33,11 @@ bool sums_class_weights(const Settings& settings) {
   return settings.kind == Kind::backward && settings.weight && settings.label_smoothing > 0;
 }
 
-std::string options_text(const Settings& settings) {
-  std::string text = "static constexpr tunesmith::CrossEntropyOptions options = {\n";
-  const auto member = [&](bool present, const char* name) {
-    if (present) text += "    ." + std::string(name) + " = true,\n";
-  };
-  member(settings.scale != 1, "scaled");
-  member(settings.softcap != 0, "softcap");
-  member(settings.label_smoothing != 0, "smoothing");
-  member(settings.weight, "weights");
-  member(settings.z_loss != 0, "z_loss");
-  member(settings.nll, "nll");
-  member(settings.finds_class(), "argmax");
-  member(settings.has_gradient(), "gradient");
-  member(settings.kind == Kind::shard, "shard");
-  member(settings.writes_loss() && settings.reduced(), "reduced");
-  member(settings.reduction == Reduction::mean && settings.kind != Kind::shard, "mean");
-  member(settings.num_correct, "count_correct");
-  member(settings.check_targets, "check_targets");
-  if (settings.upstream != Upstream::none)
-    text += std::string("    .upstream = tunesmith::Upstream::") + (settings.upstream == Upstream::row ? "row" : "scalar") +
-            ",\n";
-  return text + "};\n";
-}
-
-/// Returns the type of the kernels' parameters.
-std::string params_type(const Settings& settings) {
-  return settings.lse_gradient ? "CrossEntropyLseParams" : "CrossEntropyParams";
-}
-/// Returns their size: the pointer to dlse follows the others.
-std::size_t params_bytes(const Settings& settings) {
-  return sizeof(Params) + (settings.lse_gradient ? sizeof(std::uint64_t) : 0);
-}
-
+/// Returns an entry point that takes the parameters of the row kernel.
 std::string entry_point(const Settings& settings, const std::string& name, std::int64_t threads, const std::string& call) {
   return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n" + name +
          "(const __grid_constant__ tunesmith::" + params_type(settings) + " params) {\n  tunesmith::" + call +
          "(params);\n}\n";
-}
-
-/// Returns the entry points of the reductions over rows.
-std::string totals_kernels(const Settings& settings, const std::string& name) {
-  std::string text;
-  const auto pair = [&](const char* parts, const char* whole, const char* before) {
-    const std::string arguments = std::string("<TargetType, options, ") + before + ">";
-    text += "\n" + entry_point(settings, name + parts, reduction_threads, "cross_entropy_partial_reduction" + arguments);
-    text += "\n" + entry_point(settings, name + whole, reduction_threads, "cross_entropy_totals" + arguments);
-  };
-  if (settings.divides_gradient()) pair(count_partials, count, "true");
-  if (settings.has_totals()) pair(sum_partials, sum, "false");
-  if (sums_class_weights(settings))
-    text += "\n" + entry_point(settings, name + class_weights, reduction_threads, "sum_class_weights");
-  return text;
-}
-
-std::vector<std::pair<std::string, std::string>> what_for(const Settings& settings) {
-  std::string what = "targets " + std::string(tunesmith::name(settings.target));
-  const auto add = [&](bool present, const char* text) {
-    if (present) what += std::string(", ") + text;
-  };
-  add(settings.gradient == Gradient::separate && settings.kind == Kind::loss, "dlogits in the same pass");
-  add(settings.gradient == Gradient::in_place, "dlogits in place of logits");
-  add(settings.label_smoothing != 0, "label smoothing");
-  add(settings.z_loss != 0, "z-loss");
-  add(settings.scale != 1, "scaled logits");
-  add(settings.softcap != 0, "soft-capped logits");
-  add(settings.weight, "class weights");
-  add(settings.finds_class(), "argmax");
-  add(settings.reduced(), settings.reduction == Reduction::mean ? "mean" : "sum");
-  add(settings.lse_gradient, "with a gradient through lse");
-  std::vector<std::pair<std::string, std::string>> lines;
-  if (settings.kind != Kind::combine) lines = row::specialized_for(settings.shape);
-  lines.emplace_back("loss", what);
-  return lines;
 }
 
 /// Allocates arrays in the workspace, after the space of the row kernel.
@@ -122,10 +55,19 @@ class Layout {
   std::int64_t end_;
 };
 
-std::size_t pointer_offset(const std::string& array, Kind kind) {
-  const bool backward = kind == Kind::backward;
-  if (array == "logits") return offsetof(Params, row.input);
-  if (array == "dlogits") return offsetof(Params, row.output);
+/// Returns the size of the parameters without those of strided logits: the address of dlse follows CrossEntropyParams.
+std::size_t base_params_bytes(const Settings& settings) {
+  return sizeof(Params) + (settings.lse_gradient ? sizeof(std::uint64_t) : 0);
+}
+std::size_t params_bytes(const Settings& settings) {
+  return base_params_bytes(settings) + (settings.positions ? strided::params_of(*settings.positions).size() : 0);
+}
+
+std::size_t pointer_offset(const std::string& array, const Settings& settings) {
+  const bool backward = settings.kind == Kind::backward;
+  const std::size_t rows = settings.positions ? base_params_bytes(settings) : offsetof(Params, row);
+  if (array == "logits") return rows + offsetof(RowParams, input);
+  if (array == "dlogits") return rows + offsetof(RowParams, output);
   if (array == "targets") return offsetof(Params, targets);
   if (array == "weight") return offsetof(Params, weight);
   if (array == "dloss") return offsetof(Params, upstream);
@@ -142,27 +84,162 @@ std::size_t pointer_offset(const std::string& array, Kind kind) {
 
 }  // namespace
 
+namespace cross_entropy {
+
+std::string target_type_of(const Settings& settings) {
+  return std::string("using TargetType = ") + (settings.target == DType::i64 ? "tunesmith::int64" : "int") + ";\n\n";
+}
+
+std::string options_text(const Settings& settings) {
+  std::string text = "static constexpr tunesmith::CrossEntropyOptions options = {\n";
+  const auto member = [&](bool present, const char* name) {
+    if (present) text += "    ." + std::string(name) + " = true,\n";
+  };
+  member(settings.scale != 1, "scaled");
+  member(settings.softcap != 0, "softcap");
+  member(settings.label_smoothing != 0, "smoothing");
+  member(settings.weight, "weights");
+  member(settings.z_loss != 0, "z_loss");
+  member(settings.nll, "nll");
+  member(settings.finds_class(), "argmax");
+  member(settings.mark_ignored, "mark_ignored");
+  member(settings.has_gradient(), "gradient");
+  member(settings.kind == Kind::shard, "shard");
+  member(settings.writes_loss() && settings.reduced(), "reduced");
+  member(settings.reduction == Reduction::mean && settings.kind != Kind::shard, "mean");
+  member(settings.num_correct, "count_correct");
+  member(settings.check_targets, "check_targets");
+  if (settings.upstream != Upstream::none)
+    text += std::string("    .upstream = tunesmith::Upstream::") + (settings.upstream == Upstream::row ? "row" : "scalar") +
+            ",\n";
+  return text + "};\n";
+}
+
+std::string params_type(const Settings& settings) {
+  const std::string type = settings.lse_gradient ? "CrossEntropyLseParams" : "CrossEntropyParams";
+  return settings.positions ? "StridedLogits<tunesmith::" + type + ">" : type;
+}
+
+std::string size_check(const Settings& settings) {
+  return "\nstatic_assert(sizeof(tunesmith::" + params_type(settings) + ") == " + std::to_string(params_bytes(settings)) +
+         ", \"the host fills the parameters by this layout\");\n";
+}
+
+std::string totals_kernels(const Settings& settings, const std::string& name) {
+  std::string text;
+  const auto pair = [&](const char* parts, const char* whole, const char* before) {
+    const std::string arguments = std::string("<TargetType, options, ") + before + ">";
+    text += "\n" + entry_point(settings, name + parts, reduction_threads, "cross_entropy_partial_reduction" + arguments);
+    text += "\n" + entry_point(settings, name + whole, reduction_threads, "cross_entropy_totals" + arguments);
+  };
+  if (settings.divides_gradient()) pair(count_partials, count, "true");
+  if (settings.has_totals()) pair(sum_partials, sum, "false");
+  if (sums_class_weights(settings))
+    text += "\n" + entry_point(settings, name + class_weights, reduction_threads, "sum_class_weights");
+  return text;
+}
+
+std::string what_for(const Settings& settings) {
+  std::string what = "targets " + std::string(tunesmith::name(settings.target));
+  const auto add = [&](bool present, const char* text) {
+    if (present) what += std::string(", ") + text;
+  };
+  add(settings.gradient == Gradient::separate && settings.kind == Kind::loss, "dlogits in the same pass");
+  add(settings.gradient == Gradient::in_place, "dlogits in place of logits");
+  add(settings.label_smoothing != 0, "label smoothing");
+  add(settings.z_loss != 0, "z-loss");
+  add(settings.scale != 1, "scaled logits");
+  add(settings.softcap != 0, "soft-capped logits");
+  add(settings.weight, "class weights");
+  add(settings.finds_class(), "argmax");
+  add(settings.reduced(), settings.reduction == Reduction::mean ? "mean" : "sum");
+  add(settings.lse_gradient, "with a gradient through lse");
+  return what;
+}
+
+void complete_plan(const Settings& settings, const std::string& entry, std::span<const ArrayInfo> arrays, LaunchPlan& plan) {
+  const row::Shape& shape = settings.shape;
+  Params params{};
+  std::memcpy(&params.row, plan.params.data(), sizeof params.row);
+  if (plan.workspace_bytes == 0) plan.workspace_use = WorkspaceUse::scratch;
+  Layout workspace(plan.workspace_bytes);
+  const auto per_row = [&](bool present) { return present ? workspace.add(shape.rows * 4) : 0; };
+  params.row_losses = per_row(settings.has_totals() && settings.reduced());
+  params.row_z_losses = per_row(settings.has_totals() && settings.reduced() && settings.z_loss != 0);
+  params.row_weights = per_row(settings.has_totals() && settings.reduced() && settings.weight);
+  params.row_correct = per_row(settings.num_correct);
+  const bool has_sums = settings.has_totals() || settings.divides_gradient();
+  params.partials = shape.rows > rows_of_one_block ? (shape.rows + rows_per_partial - 1) / rows_per_partial : 0;
+  if (has_sums) params.partial_totals = workspace.add(params.partials * totals_bytes);
+  if (has_sums || sums_class_weights(settings)) params.totals = workspace.add(16);
+  plan.workspace_bytes = workspace.bytes();
+  plan.workspace_offset = offsetof(Params, row.workspace);
+  params.ignore_index = settings.ignore_index;
+  params.vocab_start = settings.vocab_start;
+  params.vocab_size = settings.vocab_size;
+  params.shards = settings.shards;
+  params.scale = static_cast<float>(settings.scale);
+  params.softcap = static_cast<float>(settings.softcap);
+  params.inverse_softcap = settings.softcap != 0 ? static_cast<float>(1 / settings.softcap) : 0.0F;
+  params.hard_share = static_cast<float>(1 - settings.label_smoothing);
+  params.smooth_share = static_cast<float>(settings.label_smoothing / static_cast<double>(settings.vocab_size));
+  params.z_factor = static_cast<float>(settings.z_loss);
+  plan.params.resize(base_params_bytes(settings));
+  std::memcpy(plan.params.data(), &params, sizeof params);
+  if (settings.positions) {
+    const std::vector<std::byte> strided = strided::params_of(*settings.positions);
+    plan.params.insert(plan.params.end(), strided.begin(), strided.end());
+  }
+  for (const ArrayInfo& array : arrays)
+    plan.pointers.push_back({array.name, static_cast<std::uint32_t>(pointer_offset(array.name, settings)),
+                             static_cast<std::uint32_t>(array.alignment), array.extent_bytes(), array.output, false,
+                             array.in_place_of.empty() ? -1 : 0});
+
+  const auto one = [&](const char* suffix, std::int64_t blocks) {
+    KernelLaunch launch;
+    launch.entry = entry + suffix;
+    launch.block = {reduction_threads, 1, 1};
+    launch.grid = folded_grid(blocks);
+    return launch;
+  };
+  const auto totals = [&](const char* parts, const char* whole) {
+    std::vector<KernelLaunch> kernels;
+    if (params.partials > 0) kernels.push_back(one(parts, params.partials));
+    kernels.push_back(one(whole, 1));
+    return kernels;
+  };
+  std::vector<KernelLaunch> kernels;
+  if (shape.rows > 0 && sums_class_weights(settings)) kernels.push_back(one(class_weights, 1));
+  if (shape.rows > 0 && settings.divides_gradient())
+    for (KernelLaunch& launch : totals(count_partials, count)) kernels.push_back(std::move(launch));
+  if (!plan.kernels.empty()) plan.main_kernel += kernels.size();
+  for (KernelLaunch& launch : plan.kernels) kernels.push_back(std::move(launch));
+  // Also without rows: a sum is 0 then, and a mean NaN.
+  if (settings.has_totals())
+    for (KernelLaunch& launch : totals(sum_partials, sum)) kernels.push_back(std::move(launch));
+  plan.kernels = std::move(kernels);
+}
+
+}  // namespace cross_entropy
+
 SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
   const Settings& settings = settings_;
   const std::string entry(op().name());
   SourceParts parts;
-  const std::string target_type =
-      std::string("using TargetType = ") + (settings.target == DType::i64 ? "tunesmith::int64" : "int") + ";\n\n";
-  const std::string size_check = "\nstatic_assert(sizeof(tunesmith::" + params_type(settings) +
-                                 ") == " + std::to_string(params_bytes(settings)) +
-                                 ", \"the host fills the parameters by this layout\");\n";
+  const std::string target_type = target_type_of(settings);
   std::string arguments = "Types, TargetType, shape, options, config";
   if (is_row_kernel()) {
     const row::TypedConfig typed = row::TypedConfig::parse(config);
     Settings viewed = settings;
     viewed.shape = typed.view(settings.shape);
-    parts.specialized_for = what_for(viewed);
+    parts.specialized_for = row::specialized_for(viewed.shape);
     parts.least_arch = row::least_arch(typed, viewed.shape);
     row::describe(typed, viewed.shape,
                   std::string("the maximum logit, the sum of exponentials without the target's, and the loss") +
                       (settings.has_gradient() ? " with its gradient" : ""),
                   parts);
-    parts.constants = row::constants(typed, viewed.shape) + "\n" + target_type + options_text(settings) + size_check;
+    parts.constants =
+        row::constants(typed, viewed.shape) + "\n" + target_type + options_text(settings) + size_check(settings);
     const auto kernel = [&](const std::string& kernel_name, const std::string& function) {
       return row::kernel(typed, kernel_name, "CrossEntropyParams", function, arguments);
     };
@@ -190,25 +267,26 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     tiles.blocks_per_row = static_cast<int>(typed.blocks_per_row(settings.shape));
     tiles.load = tiles.load_again = typed.load;
     tiles.store = typed.store;
-    parts.specialized_for = what_for(settings);
+    parts.specialized_for = row::specialized_for(settings.shape);
     parts.least_arch = row::least_arch(tiles, settings.shape);
     parts.main_template = "cross_entropy/backward.cuh";
     parts.algorithm = "one read and one write: dlogits elementwise from the row's lse";
     parts.threads = "one block of " + std::to_string(tiles.threads) + " threads per tile of a row, " +
                     std::to_string(tiles.unroll) + " vectors of " + std::to_string(settings.shape.vector()) +
                     " elements per thread";
-    parts.constants = row::constants(tiles, settings.shape) + "\n" + target_type + options_text(settings) + size_check;
+    parts.constants =
+        row::constants(tiles, settings.shape) + "\n" + target_type + options_text(settings) + size_check(settings);
     parts.kernels = row::kernel(tiles, entry, params_type(settings), "cross_entropy_backward", arguments);
   } else {
     const std::int64_t threads = config.fields.integer("threads");
-    parts.specialized_for = what_for(settings);
     parts.main_template = "cross_entropy/combine.cuh";
     parts.algorithm = "combines the partials of the vocabulary shards for each row";
     parts.threads = "one thread per row";
-    parts.constants = target_type + options_text(settings) + size_check;
+    parts.constants = target_type + options_text(settings) + size_check(settings);
     parts.kernels =
         entry_point(settings, entry, threads, "cross_entropy_combine<TargetType, options, " + std::to_string(threads) + ">");
   }
+  parts.specialized_for.emplace_back("loss", what_for(settings));
   parts.kernels += totals_kernels(settings, entry);
   return parts;
 }
@@ -244,60 +322,7 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
     }
   }
 
-  Params params{};
-  std::memcpy(&params.row, plan.params.data(), sizeof params.row);
-  if (plan.workspace_bytes == 0) plan.workspace_use = WorkspaceUse::scratch;
-  Layout workspace(plan.workspace_bytes);
-  const auto per_row = [&](bool present) { return present ? workspace.add(shape.rows * 4) : 0; };
-  params.row_losses = per_row(settings.has_totals() && settings.reduced());
-  params.row_z_losses = per_row(settings.has_totals() && settings.reduced() && settings.z_loss != 0);
-  params.row_weights = per_row(settings.has_totals() && settings.reduced() && settings.weight);
-  params.row_correct = per_row(settings.num_correct);
-  const bool has_sums = settings.has_totals() || settings.divides_gradient();
-  params.partials = shape.rows > rows_of_one_block ? (shape.rows + rows_per_partial - 1) / rows_per_partial : 0;
-  if (has_sums) params.partial_totals = workspace.add(params.partials * totals_bytes);
-  if (has_sums || sums_class_weights(settings)) params.totals = workspace.add(16);
-  plan.workspace_bytes = workspace.bytes();
-  plan.workspace_offset = offsetof(Params, row.workspace);
-  params.ignore_index = settings.ignore_index;
-  params.vocab_start = settings.vocab_start;
-  params.vocab_size = settings.vocab_size;
-  params.shards = settings.shards;
-  params.scale = static_cast<float>(settings.scale);
-  params.softcap = static_cast<float>(settings.softcap);
-  params.inverse_softcap = settings.softcap != 0 ? static_cast<float>(1 / settings.softcap) : 0.0F;
-  params.hard_share = static_cast<float>(1 - settings.label_smoothing);
-  params.smooth_share = static_cast<float>(settings.label_smoothing / static_cast<double>(settings.vocab_size));
-  params.z_factor = static_cast<float>(settings.z_loss);
-  plan.params.resize(params_bytes(settings));
-  std::memcpy(plan.params.data(), &params, sizeof params);
-  for (const ArrayInfo& array : array_view())
-    plan.pointers.push_back({array.name, static_cast<std::uint32_t>(pointer_offset(array.name, settings_.kind)),
-                             static_cast<std::uint32_t>(array.alignment), array.extent_bytes(), array.output, false,
-                             array.in_place_of.empty() ? -1 : 0});
-
-  const auto one = [&](const char* suffix, std::int64_t blocks) {
-    KernelLaunch launch;
-    launch.entry = entry + suffix;
-    launch.block = {reduction_threads, 1, 1};
-    launch.grid = folded_grid(blocks);
-    return launch;
-  };
-  const auto totals = [&](const char* parts, const char* whole) {
-    std::vector<KernelLaunch> kernels;
-    if (params.partials > 0) kernels.push_back(one(parts, params.partials));
-    kernels.push_back(one(whole, 1));
-    return kernels;
-  };
-  std::vector<KernelLaunch> kernels;
-  if (shape.rows > 0 && sums_class_weights(settings)) kernels.push_back(one(class_weights, 1));
-  if (shape.rows > 0 && settings.divides_gradient())
-    for (KernelLaunch& launch : totals(count_partials, count)) kernels.push_back(std::move(launch));
-  for (KernelLaunch& launch : plan.kernels) kernels.push_back(std::move(launch));
-  // Also without rows: a sum is 0 then, and a mean NaN.
-  if (settings.has_totals())
-    for (KernelLaunch& launch : totals(sum_partials, sum)) kernels.push_back(std::move(launch));
-  plan.kernels = std::move(kernels);
+  complete_plan(settings, entry, array_view(), plan);
   return plan;
 }
 

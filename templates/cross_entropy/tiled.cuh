@@ -8,13 +8,6 @@
 
 namespace tunesmith {
 
-/// A block's results for the second kernel: its partial, and the target's logit, which that kernel may overwrite.
-template <const CrossEntropyOptions& options>
-struct StoredPartial {
-  PartialOf<options> part;
-  float target_logit;
-};
-
 /// Replaces element `at` of a tile by -inf.
 template <const RowShape& shape, const TiledConfig& config, typename Input>
 __device__ __forceinline__ void take_out(int at, Packed<Input, shape.vector> (&tile)[config.unroll]) {

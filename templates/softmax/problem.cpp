@@ -30,11 +30,19 @@ row::Options options_of(const SoftmaxOptions& options, const SoftmaxRows& of) {
   return result;
 }
 
+/// Rows without columns have no elements: the shape is that of no rows, so that nothing is launched.
+row::Shape without_empty_rows(row::Shape shape) {
+  if (shape.cols > 0) return shape;
+  shape.rows = 0;
+  shape.cols = 1;
+  return shape;
+}
+
 row::Shape shape_of(const SoftmaxProblem& problem) {
   row::Shape shape = row::x_to_y_shape(problem);
   shape.logarithm = problem.logarithm;
   shape.options = options_of(problem.options, {problem.rows, problem.cols, problem.dtype, false});
-  return shape;
+  return without_empty_rows(shape);
 }
 
 row::Shape shape_of(const SoftmaxBackwardProblem& problem) {
@@ -50,7 +58,7 @@ row::Shape shape_of(const SoftmaxBackwardProblem& problem) {
   shape.in_place = problem.in_place;
   shape.logarithm = problem.logarithm;
   shape.options = options_of(problem.options, {problem.rows, problem.cols, problem.dtype, true});
-  return shape;
+  return without_empty_rows(shape);
 }
 
 void complete_options(SoftmaxOptions& options, std::int64_t rows) {

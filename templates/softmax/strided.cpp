@@ -2,6 +2,7 @@
 
 #include "templates/softmax/strided.h"
 
+#include <algorithm>
 #include <array>
 
 #include "templates/softmax/reference.h"
@@ -14,8 +15,8 @@ namespace {
 template <typename Problem>
 strided::Shape shape_without_arrays(const Problem& p) {
   strided::Shape shape;
-  shape.rows = p.rows;
-  shape.cols = p.cols;
+  shape.rows = p.cols == 0 ? 0 : p.rows;  // without columns, nothing is launched
+  shape.cols = std::max<std::int64_t>(p.cols, 1);
   shape.inner = p.inner;
   shape.in_place = p.in_place;
   shape.scale = p.options.scale;

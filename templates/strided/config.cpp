@@ -56,11 +56,9 @@ std::int64_t TypedConfig::columns(const Shape& shape) const noexcept {
 
 std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
   const std::int64_t groups = lanes < 32 ? threads / 32 : members();
-  constexpr std::int64_t values_bytes = 12;  // a float and a pair of floats
-  const std::int64_t reductions = groups > 1 ? groups * lanes * shape.vector() * values_bytes : 0;
+  const std::int64_t reductions = groups > 1 ? groups * lanes * shape.vector() * shape.reduction_bytes : 0;
   if (variant != Variant::cluster) return reductions;
-  constexpr std::int64_t part_bytes = 16;
-  return 2 * reductions + part_bytes * blocks_per_row * lanes * shape.vector();
+  return 2 * reductions + std::int64_t{shape.part_bytes} * blocks_per_row * lanes * shape.vector();
 }
 
 int TypedConfig::registers_needed(const Shape& shape) const noexcept {
@@ -71,7 +69,8 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   needed += vector * (shape.backward() ? 4 : precise ? 6 : 3);                      // maxima, sums, exponentials
   if (size_of(shape.input()) == 2) needed += vector * (shape.backward() ? 10 : 2);  // elements as float32
   if (variant == Variant::cluster) needed += 2 * vector;                            // the factors of the exponentials
-  if (reads_twice()) needed += shape.backward() ? 0 : 2 * vector;                   // the running states
+  needed += vector * shape.more_registers;
+  if (reads_twice()) needed += shape.backward() ? 0 : 2 * vector;  // the running states
   return static_cast<int>(std::min<std::int64_t>(needed, 4096));
 }
 
@@ -110,7 +109,7 @@ std::string why_invalid(const TypedConfig& config, const Shape& shape, const Dev
     return "blocks_per_row is " + number(config.blocks_per_row) + "; there are only " + number(shape.cols) + " columns";
   if (config.variant == Variant::cluster) return {};
   constexpr std::int64_t max_workspace_bytes = std::int64_t{1} << 30;
-  const std::int64_t part_bytes = std::int64_t{16} * config.lanes * shape.vector() * config.blocks_per_row;
+  const std::int64_t part_bytes = std::int64_t{shape.part_bytes} * config.lanes * shape.vector() * config.blocks_per_row;
   if (config.tiles(shape) > max_workspace_bytes / part_bytes)
     return "split would need more than a gigabyte of workspace for " + number(shape.rows * shape.inner) + " positions";
   return {};

@@ -51,6 +51,7 @@ double expectation(const TypedConfig& config, const Shape& shape, const DeviceIn
                        std::ceil(static_cast<double>(shape.cols) / config.members() / config.blocks_per_row));
   const double passes = config.variant == Variant::resident   ? 1
                         : config.variant == Variant::cluster  ? 0.45
+                        : !shape.writes                       ? (config.variant == Variant::two_pass ? 0.97 : 0.9)
                         : config.variant == Variant::two_pass ? 0.6
                                                               : 0.55;
   return coalesced * busy * warps * even * reductions * lone * std::sqrt(used) * passes;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <numeric>
 
+#include "core/half_octave.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::strided {
@@ -26,11 +27,16 @@ std::string strides_text(const Array& array) {
 int Shape::vector() const noexcept {
   std::int64_t least = std::min<std::int64_t>(16 / std::max(size_of(input()), size_of(output())), aligned_vector(out));
   for (int i = 0; i < inputs; ++i) least = std::min(least, aligned_vector(in[static_cast<std::size_t>(i)]));
-  return static_cast<int>(std::gcd(least, inner));
+  return static_cast<int>(std::gcd(std::min<std::int64_t>(least, most_vector), inner));
 }
 
 std::int64_t Shape::traffic_bytes() const noexcept {
-  return rows * cols * inner * (size_of(input()) * inputs + size_of(output()));
+  return rows * cols * inner * (size_of(input()) * inputs + (writes ? size_of(output()) : 0));
+}
+
+std::int64_t Shape::rows_bucket() const noexcept {
+  constexpr std::int64_t full = std::int64_t{1} << 20;
+  return half_octave(std::clamp<std::int64_t>(rows * inner, 1, full));
 }
 
 std::string Shape::problem_class() const {
@@ -45,6 +51,7 @@ std::string Shape::problem_class() const {
 }
 
 void check_output(const Array& array, std::int64_t rows, std::int64_t cols, std::int64_t inner) {
+  if (rows == 0 || cols == 0) return;
   struct Level {
     std::int64_t stride, extent;
   };

@@ -27,11 +27,17 @@ struct Shape {
   double scale = 1;
   bool logarithm = false;
   bool safe = false;
+  bool writes = true;        ///< an array of this shape; else `out` equals in[0]
+  int most_vector = 16;      ///< elements per vector; fewer where each position takes many registers
+  int more_registers = 0;    ///< per position, in addition to those of a softmax
+  int reduction_bytes = 12;  ///< shared memory per position for the reductions over threads: a float and a pair of floats
+  int part_bytes = 16;       ///< of the partial of a slice of the columns, per position
 
   bool backward() const noexcept { return inputs == 2; }
   DType input() const noexcept { return in[0].dtype; }
   DType output() const noexcept { return out.dtype; }
-  /// Returns the elements per vector: neighbouring positions of a column, at most 16 bytes of the widest dtype.
+  /// Returns the elements per vector: neighbouring positions of a column, at most 16 bytes of the widest dtype and
+  /// most_vector.
   int vector() const noexcept;
   /// Returns the number of vectors of one column, over all rows.
   std::int64_t vectors() const noexcept { return rows * (inner / vector()); }
@@ -39,6 +45,8 @@ struct Shape {
   std::int64_t traffic_bytes() const noexcept;
   /// Returns the bytes of one vector of one column, of all inputs.
   std::int64_t vector_bytes() const noexcept { return std::int64_t{vector()} * size_of(input()) * inputs; }
+  /// Returns the bucket of the number of positions, capped where every GPU is full.
+  std::int64_t rows_bucket() const noexcept;
   /// Returns everything except rows and cols that affects the generated source or the fastest configuration.
   std::string problem_class() const;
 };

@@ -272,5 +272,12 @@ TEST(CrossEntropyDescriptor, OneBlockReducesSplitPartials) {
   }
 }
 
+TEST(CrossEntropyDescriptor, MarkIgnoredNeedsArgmax) {
+  expect_error("cross_entropy", "rows=4,cols=4,mark_ignored=1", {"mark_ignored", "argmax=1"});
+  expect_error("cross_entropy_combine", "rows=4,shards=2,vocab_size=8,mark_ignored=1", {"mark_ignored", "argmax=1"});
+  EXPECT_EQ(normalized("cross_entropy", "rows=4,cols=4,argmax=1,mark_ignored=0"),
+            normalized("cross_entropy", "rows=4,cols=4,argmax=1"));
+}
+
 }  // namespace
 }  // namespace tunesmith

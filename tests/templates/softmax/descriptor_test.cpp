@@ -105,7 +105,7 @@ TEST(SoftmaxNormalize, ErrorsNameFieldValueAndAllowedValues) {
   for (const std::string_view op : softmax_ops) {
     expect_error(op, "cols=5", {"rows", "missing"});
     expect_error(op, "rows=-1,cols=5", {"rows", "-1", "at least 0"});
-    expect_error(op, "rows=1,cols=0", {"cols", " 0;", "1 to"});
+    expect_error(op, "rows=1,cols=-1", {"cols", "-1;", "0 to"});
     expect_error(op, "rows=1,cols=4294967296", {"cols", "4294967296", "2147483647"});
     expect_error(op, "rows=4611686018427387904,cols=2147483647", {"rows", "4611686018427387904", "2^56"});
     expect_error(op, "rows=1,cols=8,dtype=f64", {"dtype", "'f64'", "f32, f16, bf16"});

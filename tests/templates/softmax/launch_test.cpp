@@ -29,6 +29,15 @@ TEST(SoftmaxLaunch, GridCoversEveryRowOnce) {
   EXPECT_EQ(warp.kernels[0].block.x, 128U);
   for (const std::string_view op : softmax_ops) {
     EXPECT_TRUE(plan_of(op, "rows=0,cols=64", "").kernels.empty());
+    // Rows without columns have no elements.
+    for (const char* fields : {"rows=3,cols=0", "rows=3,cols=0,inner=5", "rows=3,cols=0,inner=5,in_place=1",
+                               "rows=3,cols=0,safe=1,scale=2,causal=1,dtype=bf16,out_dtype=f32"}) {
+      EXPECT_TRUE(plan_of(op, fields, "").kernels.empty()) << fields;
+      const ParsedProblemPtr problem = find_op(op).parse(test::normalized(op, fields));
+      for (const ArrayInfo& array : problem->arrays()) EXPECT_EQ(array.elements(), 0) << fields;
+      EXPECT_EQ(problem->arrays()[0].shape[0], 3) << fields;
+      EXPECT_EQ(problem->cost().bytes(), 0) << fields;
+    }
     for (const char* config :
          {"variant=block", "variant=hybrid,threads=128", "variant=cluster,threads=64,blocks_per_row=8,min_blocks=1"}) {
       const LaunchPlan folded = plan_of(op, "rows=5000000000,cols=8192", config);

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import tunesmith.torch as tt
+from tunesmith.torch.launching import classes_of
 
 COLS = 24
 # Losses of about 4 and gradients below 1: a few roundings of float32 in sums of at most 40 terms.
@@ -68,13 +69,207 @@ def test_the_gradient_flows_through_lse(options: dict[str, Any], used: str) -> N
     torch.testing.assert_close(logits.grad.double(), exact.grad, **CLOSE)
 
 
-def test_logits_of_more_dimensions() -> None:
-    logits, target = torch.randn(2, COLS, 3), torch.randint(COLS, (2, 3))
-    loss = tt.cross_entropy(logits, target, reduction="none")
-    exact = torch.nn.functional.cross_entropy(logits.double(), target, reduction="none")
-    torch.testing.assert_close(loss.double(), exact, **CLOSE)
-    one = tt.cross_entropy(logits[0, :, 0], target[0, 0])
-    torch.testing.assert_close(one.double(), exact[0, 0], **CLOSE)
+SHAPES = [(COLS,), (3, COLS), (2, COLS, 3), (2, COLS, 3, 4), (2, COLS, 3, 2, 5), (1, COLS, 1, 7)]
+
+
+def classes_out(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape[:1] + shape[2:] if len(shape) > 1 else ()
+
+
+def gradients(loss: torch.Tensor, reference: torch.Tensor) -> None:
+    upstream = torch.randn_like(loss)
+    loss.backward(upstream)
+    reference.backward(upstream.double())
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_logits_of_any_dimensions(shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    logits = torch.randn(shape, requires_grad=True)
+    exact = logits.detach().double().requires_grad_()
+    ours, theirs = options_with_weight(options, COLS)
+    target = torch.randint(COLS, classes_out(shape))
+    if target.dim():
+        target.view(-1)[0] = ours.get("ignore_index", -100)
+    loss = tt.cross_entropy(logits, target, **ours)
+    reference = torch.nn.functional.cross_entropy(exact, target, **theirs)
+    torch.testing.assert_close(loss.detach().double(), reference.detach(), **CLOSE)
+    gradients(loss, reference)
+    torch.testing.assert_close(logits.grad.double(), exact.grad, **CLOSE)
+
+
+LAYOUTS: dict[str, Any] = {
+    "channels_last": lambda x: x.contiguous(memory_format=torch.channels_last),
+    "transposed": lambda x: x.transpose(2, 3).contiguous().transpose(2, 3),
+    "batch_inside": lambda x: x.movedim(0, -1).contiguous().movedim(-1, 0),
+    "padded": lambda x: torch.nn.functional.pad(x, (1, 2, 0, 3))[..., :-3, 1:-2],
+    "every_second": lambda x: x.repeat_interleave(2, -1)[..., ::2],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_logits_of_any_layout(layout: str) -> None:
+    logits = LAYOUTS[layout](torch.randn(2, COLS, 3, 5)).detach().requires_grad_()
+    exact = logits.detach().double().requires_grad_()
+    target = torch.randint(COLS, (2, 3, 5))
+    loss, lse = tt.cross_entropy(logits, target, reduction="none", return_lse=True)
+    reference = torch.nn.functional.cross_entropy(exact, target, reduction="none")
+    torch.testing.assert_close(loss.detach().double(), reference.detach(), **CLOSE)
+    torch.testing.assert_close(lse.detach().double(), torch.logsumexp(exact, 1).detach(), **CLOSE)
+    assert loss.shape == lse.shape == target.shape
+    gradients(loss, reference)
+    torch.testing.assert_close(logits.grad.double(), exact.grad, **CLOSE)
+    # Targets in another order of memory, and a transposed matrix.
+    other = target.transpose(1, 2).contiguous().transpose(1, 2)
+    torch.testing.assert_close(tt.cross_entropy(logits, other, reduction="none"), loss)
+    matrix, classes = torch.randn(COLS, 6), torch.randint(COLS, (6,))
+    torch.testing.assert_close(tt.cross_entropy(matrix.t(), classes), tt.cross_entropy(matrix.t().contiguous(), classes))
+
+
+def test_logits_are_not_copied() -> None:
+    logits, target = torch.randn(2, COLS, 64, 64), torch.randint(COLS, (2, 64, 64))
+    for layout in ("channels_last", "batch_inside"):
+        assert classes_of(LAYOUTS[layout](logits).movedim(1, -1), target) is not None
+    assert classes_of(logits.movedim(1, -1), target) == {
+        "rows": 2,
+        "cols": COLS,
+        "inner": 64 * 64,
+        "logits_row_stride": COLS * 64 * 64,
+        "logits_col_stride": 64 * 64,
+        "logits_inner_stride": 1,
+    }
+    gradient = torch.ops.tunesmith.cross_entropy_backward(
+        logits.movedim(1, -1), target, torch.zeros(2, 64, 64), torch.ones(()), None, None, *CE
+    )
+    assert gradient.stride() == logits.movedim(1, -1).stride()
+
+
+CE = ("mean", -100, 0.0, 0.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_logits_of_more_dimensions(dtype: torch.dtype) -> None:
+    logits = torch.randn(2, COLS, 3, 8).to(dtype).requires_grad_()
+    exact = logits.detach().double().requires_grad_()
+    target = torch.randint(COLS, (2, 3, 8))
+    loss = tt.cross_entropy(logits, target, reduction="sum")
+    reference = torch.nn.functional.cross_entropy(exact, target, reduction="sum")
+    torch.testing.assert_close(loss.detach().double(), reference.detach(), **CLOSE)
+    gradients(loss, reference)
+    # Half a unit in the last place of the result.
+    torch.testing.assert_close(logits.grad.double(), exact.grad, rtol=torch.finfo(dtype).eps, atol=2.0**-20)
+
+
+@pytest.mark.parametrize("shape", [(2, COLS, 3, 4), (5, COLS)], ids=str)
+def test_operators_of_strided_logits(shape: tuple[int, ...]) -> None:
+    logits = torch.randn(shape).movedim(1, -1).requires_grad_()
+    target = torch.randint(COLS, classes_out(shape))
+    torch.library.opcheck(torch.ops.tunesmith.cross_entropy.default, (logits, target, None, *CE))
+    rest = (torch.full(target.shape, 4.0), torch.ones(()), torch.randn(target.shape), None)
+    operator = torch.ops.tunesmith.cross_entropy_backward.default
+    torch.library.opcheck(operator, (logits.detach(), target, *rest, *CE))
+
+
+SOFT: list[dict[str, Any]] = [
+    {},
+    {"reduction": "sum"},
+    {"reduction": "none"},
+    {"label_smoothing": 0.1},
+    {"weight": True},
+    {"weight": True, "label_smoothing": 0.2, "reduction": "sum"},
+]
+
+
+@pytest.mark.parametrize("options", SOFT, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_class_probabilities(shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    logits = torch.randn(shape, requires_grad=True)
+    target = torch.rand(shape).softmax(min(1, len(shape) - 1)).requires_grad_()
+    exact = [tensor.detach().double().requires_grad_() for tensor in (logits, target)]
+    ours, theirs = options_with_weight(options, COLS)
+    loss = tt.cross_entropy(logits, target, **ours)
+    reference = torch.nn.functional.cross_entropy(*exact, **theirs)
+    assert loss.shape == reference.shape
+    torch.testing.assert_close(loss.detach().double(), reference.detach(), **CLOSE)
+    gradients(loss, reference)
+    torch.testing.assert_close(logits.grad.double(), exact[0].grad, **CLOSE)
+    torch.testing.assert_close(target.grad.double(), exact[1].grad, **CLOSE)
+
+
+def test_class_probabilities_with_z_loss_and_softcap() -> None:
+    logits = torch.randn(5, COLS)
+    logits[2, 3] = -torch.inf
+    logits.requires_grad_()
+    target = torch.rand(5, COLS).softmax(-1)
+    target[2, 3] = 0
+    exact = logits.detach().double().requires_grad_()
+    loss, lse = tt.cross_entropy(logits, target, z_loss=0.01, softcap=2.0, scale=1.5, return_lse=True)
+    capped = torch.where(exact == -torch.inf, exact, 2 * torch.tanh(1.5 * exact / 2))
+    exact_lse = torch.logsumexp(capped, -1)
+    # A masked class of probability 0 gives 0 * inf, as in torch.
+    rows = [0, 1, 3, 4]
+    torch.testing.assert_close(lse.detach().double(), exact_lse.detach(), **CLOSE)
+    assert loss.isnan()
+    separate = tt.cross_entropy(logits, target, z_loss=0.01, softcap=2.0, scale=1.5, reduction="none")[rows]
+    terms = torch.nn.functional.cross_entropy(capped[rows], target[rows].double(), reduction="none")
+    reference = terms + 0.01 * exact_lse[rows] ** 2
+    torch.testing.assert_close(separate.detach().double(), reference.detach(), **CLOSE)
+    (separate.sum() + lse[:2].sum()).backward()
+    (reference.sum() + exact_lse[:2].sum()).backward()
+    torch.testing.assert_close(logits.grad[rows].double(), exact.grad[rows], **CLOSE)
+
+
+def test_class_probabilities_of_several_dtypes() -> None:
+    logits = torch.randn(4, COLS).bfloat16().requires_grad_()
+    target = torch.rand(4, COLS).softmax(-1)
+    exact = logits.detach().double().requires_grad_()
+    loss = tt.cross_entropy(logits, target.double())
+    reference = torch.nn.functional.cross_entropy(exact, target.double())
+    torch.testing.assert_close(loss.detach().double(), reference.detach(), **CLOSE)
+    gradients(loss, reference)
+    torch.testing.assert_close(logits.grad.double(), exact.grad, rtol=2.0**-8, atol=2.0**-20)
+    one_hot = torch.nn.functional.one_hot(torch.arange(4), COLS).bfloat16()
+    torch.testing.assert_close(tt.cross_entropy(logits, one_hot), tt.cross_entropy(logits, torch.arange(4)), **CLOSE)
+
+
+def test_compiled_losses_of_any_target() -> None:
+    def losses(logits: torch.Tensor, classes: torch.Tensor, probabilities: torch.Tensor) -> torch.Tensor:
+        return tt.cross_entropy(logits, classes) + tt.cross_entropy(logits, probabilities, label_smoothing=0.1)
+
+    classes, probabilities = torch.randint(COLS, (2, 3, 4)), torch.rand(2, COLS, 3, 4).softmax(1)
+    found = []
+    torch.manual_seed(5)
+    for function in (losses, torch.compile(losses, backend="aot_eager", fullgraph=True)):
+        logits = torch.linspace(-3, 3, 2 * COLS * 12).reshape(2, COLS, 3, 4).requires_grad_()
+        function(logits, classes, probabilities).backward()
+        found.append(logits.grad)
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_logits_without_classes_or_positions(reduction: str) -> None:
+    empty = torch.zeros(3, 0)
+    for shape, target in [
+        ((3, 0), torch.full((3,), -100)),
+        ((0, 0), torch.zeros(0, dtype=torch.int64)),
+        ((3, 0), empty),
+        ((0, COLS), torch.zeros(0, dtype=torch.int64)),
+        ((0, COLS), torch.zeros(0, COLS)),
+        ((2, COLS, 0), torch.zeros(2, 0, dtype=torch.int64)),
+        ((2, COLS, 0), torch.zeros(2, COLS, 0)),
+    ]:
+        logits = torch.zeros(shape, requires_grad=True)
+        loss = tt.cross_entropy(logits, target, reduction=reduction)
+        reference = torch.nn.functional.cross_entropy(torch.zeros(shape), target, reduction=reduction)
+        torch.testing.assert_close(loss.detach(), reference, equal_nan=True)
+        loss.sum().backward()
+        assert logits.grad.shape == shape
+    loss, lse = tt.cross_entropy(torch.zeros(2, 0, 3), torch.full((2, 3), -100), reduction="none", return_lse=True)
+    assert loss.eq(0).all() and loss.shape == lse.shape == (2, 3) and lse.eq(-torch.inf).all()
+    with pytest.raises(ValueError, match="target has the shape"):
+        tt.cross_entropy(torch.zeros(2, 0, 3), torch.zeros(2, dtype=torch.int64), reduction=reduction)
+    with pytest.raises(IndexError, match="out of bounds"):
+        tt.cross_entropy(empty, torch.zeros(3, dtype=torch.int64), reduction=reduction)
 
 
 def test_z_loss_and_softcap() -> None:
@@ -86,8 +281,14 @@ def test_z_loss_and_softcap() -> None:
 
 
 def test_what_cross_entropy_rejects() -> None:
-    with pytest.raises(NotImplementedError, match="class probabilities"):
-        tt.cross_entropy(torch.randn(5, COLS), torch.randn(5, COLS))
+    with pytest.raises(ValueError, match="ignore_index is 3"):
+        tt.cross_entropy(torch.randn(5, COLS), torch.randn(5, COLS), ignore_index=3)
+    with pytest.raises(ValueError, match="expected that of input"):
+        tt.cross_entropy(torch.randn(5, COLS), torch.randn(5, COLS - 1))
+    with pytest.raises(ValueError, match="label_smoothing is 2"):
+        tt.cross_entropy(torch.randn(5, COLS), torch.randn(5, COLS), label_smoothing=2)
+    with pytest.raises(ValueError, match="no dimensions"):
+        tt.cross_entropy(torch.randn(()), torch.zeros((), dtype=torch.int64))
     with pytest.raises(ValueError, match="target has the shape"):
         tt.cross_entropy(torch.randn(5, COLS), torch.zeros(4, dtype=torch.int64))
     with pytest.raises(ValueError, match="label_smoothing is 2"):

@@ -342,6 +342,32 @@ def dimension_of(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any] | None:
     return fields
 
 
+def classes_of(logits: torch.Tensor, target: torch.Tensor) -> dict[str, Any] | None:
+    """Return the fields of problems over the last dimension of logits, with a target for each index of the other ones.
+
+    None where a contiguous copy is needed, or faster: as in dimension_of, or if target is not contiguous.
+    """
+    if logits.shape[:-1] != target.shape or not target.is_contiguous():
+        return None
+    layout = rows_of(logits)
+    if layout is not None:
+        return {"rows": layout[0], "cols": layout[1], "logits_row_stride": layout[2]}
+    merged = _merged([logits, target.unsqueeze(-1)])  # in the order of the targets
+    if len(merged) > 2 or logits.stride(-1) == 1:
+        return None
+    while len(merged) < 2:  # one dimension is `inner`
+        merged.insert(0, (1, [0, 0]))
+    (rows, row_strides), (inner, inner_strides) = merged
+    return {
+        "rows": rows,
+        "cols": logits.shape[-1],
+        "inner": inner,
+        "logits_row_stride": row_strides[0],
+        "logits_col_stride": logits.stride(-1),
+        "logits_inner_stride": inner_strides[0],
+    }
+
+
 def _merged(tensors: Sequence[torch.Tensor]) -> list[tuple[int, list[int]]]:
     """Return extents and strides of all dimensions but the last, the innermost of the last tensor last, merged."""
     last = tensors[-1]

@@ -13,6 +13,7 @@ from .launching import (
     Launcher,
     Prepared,
     call,
+    classes_of,
     eager_launcher,
     is_compiling,
     is_eager,
@@ -20,9 +21,9 @@ from .launching import (
     launch,
     launcher,
     needs_grad,
-    rows_of,
     transformable,
 )
+from .soft_targets import soft_cross_entropy
 
 __all__ = ["cross_entropy"]
 
@@ -48,37 +49,61 @@ def cross_entropy(
     scale: float = 1.0,
     return_lse: bool = False,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Cross-entropy of logits (N, C), (C,) or (N, C, d1, ...) and class indices, as torch's cross_entropy.
+    """Cross-entropy of logits (C,), (N, C) or (N, C, d1, ...), as torch's cross_entropy. No layout of logits takes a copy.
 
-    The loss is float32 for every dtype of the logits. z_loss: factor of lse^2. softcap: logits become
-    softcap * tanh(scale * logits / softcap); 0: none. return_lse: also return the log of the sum of exponentials of each
-    row, float32 in the shape of target; gradients flow through it. Class probabilities as targets raise
-    NotImplementedError.
+    target: class indices in the shape of the logits without C, or class probabilities in their shape. The loss is float32 for
+    every dtype of the logits. z_loss: factor of lse^2. softcap: logits become softcap * tanh(scale * logits / softcap);
+    0: none. return_lse: also return the log of the sum of exponentials, float32 in the shape of the logits without C;
+    gradients flow through it. Class probabilities have gradients, too; their logits are copied unless C is the last
+    dimension.
     """
     options = (reduction, ignore_index, label_smoothing, z_loss, softcap, scale)
+    logits = input if input.dim() <= 2 else input.movedim(1, -1)
     if not is_compiling():
-        result = _eager(return_lse, *options)(input, target, weight)
+        result = _eager(return_lse, *options)(logits, target, weight)
         if result is not NotImplemented:
             return result
-    if target.is_floating_point():
-        raise NotImplementedError("target holds class probabilities; expected class indices")
-    shape = target.shape
-    if input.dim() > 2:
-        input = input.movedim(1, -1)
-    if input.shape[:-1] != shape:
-        raise ValueError(f"target has the shape {tuple(shape)}; expected {tuple(input.shape[:-1])}")
-    if input.dim() != 2:
-        input, target = input.reshape(-1, input.shape[-1]), target.reshape(-1)
+    if input.dim() == 0:
+        raise ValueError("input has no dimensions; expected at least 1")
     weight = weight if weight is None or weight.dtype == torch.float32 else weight.float()
+    if logits.shape[-1] == 0:
+        return _without_classes(input, target, weight, return_lse, *options)
+    if target.is_floating_point():
+        if target.shape != input.shape:
+            raise ValueError(f"target has the shape {tuple(target.shape)}; expected that of input, {tuple(input.shape)}")
+        if ignore_index >= 0:
+            raise ValueError(f"ignore_index is {ignore_index}; expected no class with class probabilities")
+        target = target if input.dim() <= 2 else target.movedim(1, -1)
+        loss, lse = soft_cross_entropy(logits, target, weight, reduction, label_smoothing, z_loss, softcap, scale)
+        return (loss, lse) if return_lse else loss
+    if logits.shape[:-1] != target.shape:
+        raise ValueError(f"target has the shape {tuple(target.shape)}; expected {tuple(logits.shape[:-1])}")
     if is_transformed():
-        loss, lse = _transformed(input, target, weight, *options)
-    elif needs_grad(input) and is_eager(input, target):
-        loss, lse = _CrossEntropy.apply(input, target, weight, *options)
+        loss, lse = _transformed(logits, target, weight, *options)
+    elif needs_grad(logits) and is_eager(logits, target):
+        loss, lse = _CrossEntropy.apply(logits, target, weight, *options)
     else:
-        loss, lse = torch.ops.tunesmith.cross_entropy(input, target, weight, *options)
+        loss, lse = torch.ops.tunesmith.cross_entropy(logits, target, weight, *options)
+    return (loss, lse) if return_lse else loss
+
+
+def _without_classes(
+    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, return_lse: bool, *options: Any
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Return what torch defines for logits of no class; its errors name targets that are none."""
+    reduction, ignore_index, label_smoothing, *_ = options
+    logits, given = input.float(), target
+    shape = input.shape[:1] + input.shape[2:] if input.dim() > 1 else torch.Size()
+    if not target.is_floating_point():  # torch knows rows alone
+        if target.shape != shape:
+            raise ValueError(f"target has the shape {tuple(target.shape)}; expected {tuple(shape)}")
+        logits, given = logits.reshape(target.numel(), 0), target.reshape(-1)
+    loss = torch.nn.functional.cross_entropy(
+        logits, given, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+    )
     if reduction == "none":
         loss = loss.reshape(shape)
-    return (loss, lse.reshape(shape)) if return_lse else loss
+    return (loss, torch.logsumexp(input.float(), min(1, input.dim() - 1))) if return_lse else loss
 
 
 def option_fields(
@@ -119,20 +144,33 @@ def row_fields(
     }
 
 
+def _loss_shape(reduction: str, target: torch.Tensor) -> tuple[int, ...]:
+    return tuple(target.shape) if reduction == "none" else ()
+
+
+def _class_fields(
+    logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, options: tuple[Any, ...]
+) -> dict[str, Any] | None:
+    """Return the fields of cross_entropy and of its gradient, the classes in the last dimension; None for other layouts."""
+    if not logits.dim() or not logits.shape[-1] or target.is_floating_point():
+        return None
+    layout = classes_of(logits, target)
+    if layout is None:
+        return None
+    return {**row_fields(logits, target, weight, (0, 0, 0), options), **layout}
+
+
 def _prepare(*options: Any) -> Any:
     def prepare(logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None) -> Prepared | None:
-        if logits.dim() != 2 or target.shape != logits.shape[:1] or target.is_floating_point():
-            return None
-        layout = rows_of(logits)
-        if layout is None or not target.is_contiguous():
+        fields = _class_fields(logits, target, weight, options)
+        if fields is None:
             return None
         if weight is not None and (weight.dtype != torch.float32 or not weight.is_contiguous()):
             return None
-        rows = layout[0]
-        fields = row_fields(logits, target, weight, layout, options)
-        outputs = {"loss": (loss_shape(options[0], rows), torch.float32), "lse": ((rows,), torch.float32)}
+        loss = (_loss_shape(options[0], target), torch.float32)
+        outputs = {"loss": loss, "lse": (tuple(target.shape), torch.float32)}
         if options[3]:
-            outputs["z_loss"] = (loss_shape(options[0], rows), torch.float32)
+            outputs["z_loss"] = loss
         return launch("cross_entropy", fields, {"logits": logits, "targets": target, "weight": weight}, outputs)
 
     return prepare
@@ -154,7 +192,7 @@ def _eager(return_lse: bool, *options: Any) -> Launcher:
         dlse: torch.Tensor | None,
     ) -> torch.Tensor:
         if dloss is None:  # lse alone was used
-            dloss = lse.new_zeros(loss_shape(options[0], lse.shape[0]))
+            dloss = lse.new_zeros(_loss_shape(options[0], lse))
         return torch.ops.tunesmith.cross_entropy_backward(logits, target, lse, dloss, dlse, weight, *options)
 
     recording = Gradient(1, 2, (0, 1, 4, 2), gradient)
@@ -171,17 +209,28 @@ def _backward(*options: Any) -> Launcher:
         dlse: torch.Tensor | None,
         weight: torch.Tensor | None,
     ) -> Prepared | None:
-        layout = rows_of(logits)
-        if layout is None or not (target.is_contiguous() and dloss.is_contiguous()):
+        fields = _class_fields(logits, target, weight, options)
+        if fields is None or not (lse.is_contiguous() and dloss.is_contiguous()):
             return None
-        if dlse is not None and not dlse.is_contiguous():
+        if any(tensor is not None and not tensor.is_contiguous() for tensor in (dlse, weight)):
             return None
-        fields = row_fields(logits, target, weight, layout, options)
         fields["dlse"] = dlse is not None
         tensors = {"logits": logits, "targets": target, "lse": lse, "dloss": dloss, "dlse": dlse, "weight": weight}
-        return launch("cross_entropy_backward", fields, tensors, {"dlogits": (logits.shape, logits.dtype)})
+        dlogits = _gradient_like(logits) if "inner" in fields else None
+        if dlogits is None:
+            return launch("cross_entropy_backward", fields, tensors, {"dlogits": (logits.shape, logits.dtype)})
+        written = classes_of(dlogits, target)
+        if written is None or any(written.get(name, 1) != fields[name] for name in ("rows", "inner")):
+            return None
+        fields.update({f"d{name}": stride for name, stride in written.items() if name.startswith("logits_")})
+        return launch("cross_entropy_backward", fields, tensors, {"dlogits": dlogits})
 
     return launcher("cross_entropy_backward", prepare)
+
+
+def _gradient_like(logits: torch.Tensor) -> torch.Tensor:
+    """Return a tensor without memory, as torch.empty_like: with the strides of dense logits."""
+    return torch.empty_like(logits, device="meta")
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -189,7 +238,7 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *options: Any) -> Any:
-        loss, lse = call(_forward(*options), logits, target, weight)[:2]
+        loss, lse = call(_forward(*options), logits, target.contiguous(), weight)[:2]
         ctx.save_for_backward(logits, target, lse, weight)
         ctx.set_materialize_grads(False)
         ctx.options = options
@@ -199,21 +248,20 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None) -> Any:
         logits, target, lse, weight = ctx.saved_tensors
         if dloss is None:  # lse alone was used
-            dloss = lse.new_zeros(loss_shape(ctx.options[0], lse.shape[0]))
+            dloss = lse.new_zeros(_loss_shape(ctx.options[0], lse))
         backward = _transformed_backward if is_transformed() else torch.ops.tunesmith.cross_entropy_backward
         gradient = backward(logits, target, lse, dloss, dlse, weight, *ctx.options)
         return gradient, *[None] * (2 + len(ctx.options))
 
 
 def _cross_entropy_kernel(logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *options: Any) -> Any:
-    return tuple(call(_forward(*options), logits, target, weight)[:2])
+    return tuple(call(_forward(*options), logits, target.contiguous(), weight)[:2])
 
 
 def _cross_entropy_fake(logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *options: Any) -> Any:
-    rows = logits.shape[0]
     return (
-        logits.new_empty(loss_shape(options[0], rows), dtype=torch.float32),
-        logits.new_empty((rows,), dtype=torch.float32),
+        logits.new_empty(_loss_shape(options[0], target), dtype=torch.float32),
+        logits.new_empty(target.shape, dtype=torch.float32),
     )
 
 
@@ -226,7 +274,13 @@ def _cross_entropy_backward_kernel(
     weight: torch.Tensor | None,
     *options: Any,
 ) -> Any:
-    return call(_backward(*options), logits, target, lse, dloss.contiguous(), dlse, weight)
+    dlse = None if dlse is None else dlse.contiguous()
+    result = call(_backward(*options), logits, target.contiguous(), lse, dloss.contiguous(), dlse, weight)
+    if not logits.is_contiguous():  # a copy may have been
+        promised = _gradient_like(logits).stride()
+        if result.stride() != promised:
+            result = torch.empty_strided(result.shape, promised, dtype=result.dtype, device=result.device).copy_(result)
+    return result
 
 
 def _cross_entropy_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -257,6 +311,6 @@ for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("cross_entropy", _cross_entropy_kernel, _key)
     _LIBRARY.impl("cross_entropy_backward", _cross_entropy_backward_kernel, _key)
 torch.library.register_fake("tunesmith::cross_entropy", _cross_entropy_fake)
-torch.library.register_fake("tunesmith::cross_entropy_backward", lambda logits, *_: logits.new_empty(logits.shape))
+torch.library.register_fake("tunesmith::cross_entropy_backward", lambda logits, *_: torch.empty_like(logits))
 torch.library.register_autograd("tunesmith::cross_entropy", _cross_entropy_gradient, setup_context=_cross_entropy_context)
 torch.library.register_autograd("tunesmith::cross_entropy_backward", _no_second_derivative, setup_context=_no_context)

@@ -8,6 +8,7 @@
 
 #include "tunesmith/description.h"
 #include "tunesmith/row_fields.h"
+#include "tunesmith/strided_fields.h"
 
 namespace tunesmith {
 
@@ -102,7 +103,8 @@ struct CrossEntropyCombineArrays {
 /// number of rows that are not ignored.
 ///
 /// Special rows
-///   target == ignore_index   loss, z_loss, nll and gradient are 0, even if logits are NaN; lse and argmax are computed
+///   target == ignore_index   loss, z_loss, nll and gradient are 0, even if logits are NaN; lse and argmax are computed,
+///                            but with mark_ignored argmax is -1
 ///   target out of range      loss and nll are NaN, and so is a reduced loss; the gradient is 0. The target is never used as
 ///                            an index; check_targets reports it. (PyTorch aborts the CUDA context with an assertion.)
 ///   NaN or +inf, or all -inf loss and gradient are NaN, as in PyTorch; lse is the maximum logit
@@ -112,18 +114,23 @@ struct CrossEntropyCombineArrays {
 /// Sums are compensated float32 for every dtype, and the target's exponential is kept out of the sum, so a loss of 1e-10 is
 /// not 0 and a gradient of p - 1 keeps its digits.
 ///
+/// Over a dimension that is not the last, logits are (rows, cols, inner), such as (batch, class, height * width), in any
+/// order of strides: each of the rows * inner positions is a row of the formula, and arrays with an element for each row are
+/// contiguous (rows, inner). The first invalid target that check_targets reports is an index into them.
+///
 /// Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018 (arXiv:1805.02867). z_loss: Chowdhery et al.,
 /// "PaLM", 2022 (arXiv:2204.02311). softcap: Gemma Team, "Gemma 2", 2024 (arXiv:2408.00118).
 struct CrossEntropyProblem {
   using Arrays = CrossEntropyArrays;
 
-  std::int64_t rows = 0;                             ///< tokens, >= 0
-  std::int64_t cols = 1;                             ///< classes, >= 1; kernels are specialized for it
-  DType dtype = DType::f32;                          ///< of logits: f32, f16 or bf16
-  DType target_dtype = DType::i64;                   ///< of targets and argmax: i64 or i32
-  std::optional<DType> out_dtype{};                  ///< of dlogits: f32, f16 or bf16; absent: dtype
-  std::optional<std::int64_t> logits_row_stride{};   ///< elements between rows of logits; absent: cols, 0: one row for all
-  std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols
+  std::int64_t rows = 0;             ///< tokens, >= 0
+  std::int64_t cols = 1;             ///< classes, >= 1; kernels are specialized for it
+  DType dtype = DType::f32;          ///< of logits: f32, f16 or bf16
+  DType target_dtype = DType::i64;   ///< of targets and argmax: i64 or i32
+  std::optional<DType> out_dtype{};  ///< of dlogits: f32, f16 or bf16; absent: dtype
+  std::optional<std::int64_t>
+      logits_row_stride{};  ///< elements between rows of logits; absent: cols * inner, 0: one row for all
+  std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols * inner
   /// Promised alignment of logits in bytes: a power of two, element size to 16.
   std::int64_t logits_alignment = 16;
   std::int64_t dlogits_alignment = 16;    ///< the same for dlogits
@@ -140,6 +147,12 @@ struct CrossEntropyProblem {
   bool argmax = false;                    ///< writes the first class with the maximum logit of each row
   bool num_correct = false;               ///< writes the number of rows whose argmax is their target
   bool check_targets = false;             ///< counts targets that are neither a class nor ignore_index
+  std::int64_t inner = 1;                 ///< positions of each column, >= 1
+  std::optional<std::int64_t> logits_col_stride{};   ///< elements between columns of logits, >= 0; absent: inner
+  std::int64_t logits_inner_stride = 1;              ///< elements between positions of logits, >= 0
+  std::optional<std::int64_t> dlogits_col_stride{};  ///< the same for dlogits, no two elements of which may share an address
+  std::int64_t dlogits_inner_stride = 1;
+  bool mark_ignored = false;  ///< argmax of ignored rows is -1; requires argmax
 
   static CrossEntropyProblem contiguous(std::int64_t rows, std::int64_t cols, DType dtype) {
     CrossEntropyProblem problem;
@@ -151,6 +164,10 @@ struct CrossEntropyProblem {
 
   constexpr std::string_view op() const noexcept { return "cross_entropy"; }
   constexpr DType output() const noexcept { return out_dtype.value_or(dtype); }
+  /// Returns whether the columns of an array are not adjacent.
+  constexpr bool strided() const noexcept {
+    return inner != 1 || logits_col_stride.value_or(1) != 1 || dlogits_col_stride.value_or(1) != 1;
+  }
   bool operator==(const CrossEntropyProblem&) const = default;
 };
 
@@ -168,13 +185,14 @@ struct CrossEntropyProblem {
 struct CrossEntropyBackwardProblem {
   using Arrays = CrossEntropyBackwardArrays;
 
-  std::int64_t rows = 0;                             ///< >= 0
-  std::int64_t cols = 1;                             ///< classes in this shard, >= 1; kernels are specialized for it
-  DType dtype = DType::f32;                          ///< of logits: f32, f16 or bf16
-  DType target_dtype = DType::i64;                   ///< of targets: i64 or i32
-  std::optional<DType> out_dtype{};                  ///< of dlogits: f32, f16 or bf16; absent: dtype
-  std::optional<std::int64_t> logits_row_stride{};   ///< elements between rows of logits; absent: cols, 0: one row for all
-  std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols
+  std::int64_t rows = 0;             ///< >= 0
+  std::int64_t cols = 1;             ///< classes in this shard, >= 1; kernels are specialized for it
+  DType dtype = DType::f32;          ///< of logits: f32, f16 or bf16
+  DType target_dtype = DType::i64;   ///< of targets: i64 or i32
+  std::optional<DType> out_dtype{};  ///< of dlogits: f32, f16 or bf16; absent: dtype
+  std::optional<std::int64_t>
+      logits_row_stride{};  ///< elements between rows of logits; absent: cols * inner, 0: one row for all
+  std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols * inner
   std::int64_t logits_alignment = 16;                ///< promised alignment of logits in bytes, as in CrossEntropyProblem
   std::int64_t dlogits_alignment = 16;               ///< the same for dlogits
   bool in_place = false;                             ///< dlogits is logits: equal dtypes and strides
@@ -190,6 +208,11 @@ struct CrossEntropyBackwardProblem {
   bool weight = false;              ///< reads a weight per class
   bool nll = false;                 ///< reads nll
   bool dlse = false;                ///< adds dlse[r] * d(lse[r]) / d(logits[r,:]), also to rows without a loss
+  std::int64_t inner = 1;           ///< positions of each column, as in CrossEntropyProblem, like the strides
+  std::optional<std::int64_t> logits_col_stride{};
+  std::int64_t logits_inner_stride = 1;
+  std::optional<std::int64_t> dlogits_col_stride{};
+  std::int64_t dlogits_inner_stride = 1;
 
   static CrossEntropyBackwardProblem contiguous(std::int64_t rows, std::int64_t cols, DType dtype) {
     CrossEntropyBackwardProblem problem;
@@ -201,6 +224,10 @@ struct CrossEntropyBackwardProblem {
 
   constexpr std::string_view op() const noexcept { return "cross_entropy_backward"; }
   constexpr DType output() const noexcept { return out_dtype.value_or(dtype); }
+  /// Returns whether the columns of an array are not adjacent.
+  constexpr bool strided() const noexcept {
+    return inner != 1 || logits_col_stride.value_or(1) != 1 || dlogits_col_stride.value_or(1) != 1;
+  }
   bool operator==(const CrossEntropyBackwardProblem&) const = default;
 };
 
@@ -255,6 +282,7 @@ struct CrossEntropyCombineProblem {
   bool argmax = false;  ///< requires partials with argmax, like num_correct
   bool num_correct = false;
   bool check_targets = false;
+  bool mark_ignored = false;
 
   static CrossEntropyCombineProblem contiguous(std::int64_t rows, std::int64_t shards, std::int64_t vocab_size) {
     CrossEntropyCombineProblem problem;

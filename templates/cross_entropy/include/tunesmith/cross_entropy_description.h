@@ -27,10 +27,40 @@ constexpr void describe_target_dtype(Self& p, Visitor& v) {
   v.field("target_dtype", p.target_dtype, {.meaning = "element type of targets", .choices = target_dtypes});
 }
 
+/// Returns the shape of an array with an element for each row, or for each position of each row.
+template <typename Self>
+constexpr Dims<Extent> row_shape(const Self& p) {
+  if constexpr (requires { p.strided(); }) {
+    if (p.inner != 1) return {size(p.rows), size(p.inner)};
+  }
+  return {size(p.rows)};
+}
+
+/// Adapts the properties of a row stride to columns that are not adjacent.
+template <typename Self>
+constexpr FieldFacts row_stride(Self& p, const FieldFacts& facts) {
+  if constexpr (requires { p.strided(); }) {
+    if (p.strided()) return strided_row(facts, p.cols, p.inner);
+  }
+  return facts;
+}
+
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_logits_layout(Self& p, Visitor& v) {
   v.field("logits_row_stride", p.logits_row_stride,
-          input_stride("elements from one row of logits to the next; 0: one row for all", p.cols));
+          row_stride(p, input_stride("elements from one row of logits to the next; 0: one row for all", p.cols)));
+}
+
+/// Describes the strides of columns that are not adjacent.
+template <typename Self, DescriptionVisitor Visitor>
+constexpr void describe_inner(Self& p, Visitor& v) {
+  v.option("inner", p.inner, inner_facts());
+  v.option("logits_col_stride", p.logits_col_stride, col_stride("elements from one column of logits to the next", p.inner));
+  v.option("logits_inner_stride", p.logits_inner_stride, inner_stride("elements from one position of logits to the next"));
+  v.option("dlogits_col_stride", p.dlogits_col_stride,
+           col_stride("elements from one column of dlogits to the next", p.inner));
+  v.option("dlogits_inner_stride", p.dlogits_inner_stride,
+           inner_stride("elements from one position of dlogits to the next"));
 }
 
 template <typename Self, DescriptionVisitor Visitor>
@@ -45,7 +75,8 @@ constexpr void describe_layouts(Self& p, Visitor& v) {
   v.field("out_dtype", p.out_dtype,
           {.meaning = "element type of dlogits", .choices = float_dtypes, .follows = {"dtype", p.dtype}});
   describe_logits_layout(p, v);
-  v.field("dlogits_row_stride", p.dlogits_row_stride, output_stride("elements from one row of dlogits to the next", p.cols));
+  v.field("dlogits_row_stride", p.dlogits_row_stride,
+          row_stride(p, output_stride("elements from one row of dlogits to the next", p.cols)));
   describe_logits_alignment(p, v);
   v.field("dlogits_alignment", p.dlogits_alignment,
           alignment_facts("bytes that the address of dlogits is a multiple of", p.output()));
@@ -101,33 +132,42 @@ constexpr void describe_outputs(Self& p, Visitor& v) {
   v.option("num_correct", p.num_correct, {.meaning = "write the number of rows whose argmax is their target"});
   v.option("check_targets", p.check_targets,
            {.meaning = "write the number of rows with an invalid target, and the first of them"});
+  v.option("mark_ignored", p.mark_ignored, {.meaning = "argmax of ignored rows is -1", .only_with = {p.argmax, "argmax=1"}});
 }
 
 template <typename Self>
 constexpr ArrayFacts logits_array(Self& p) {
-  return {.name = "logits",
-          .dtype = p.dtype,
-          .shape = {size(p.rows), size(p.cols)},
-          .strides = {p.logits_row_stride.value_or(p.cols), 1},
-          .alignment = &p.logits_alignment,
-          .meaning = "scores of the classes"};
+  ArrayFacts facts{.name = "logits",
+                   .dtype = p.dtype,
+                   .shape = {size(p.rows), size(p.cols)},
+                   .strides = {p.logits_row_stride.value_or(p.cols), 1},
+                   .alignment = &p.logits_alignment,
+                   .meaning = "scores of the classes"};
+  if constexpr (requires { p.strided(); }) {
+    if (p.strided())
+      set_strided_shape(facts, p.rows, p.cols, p.inner, {p.logits_row_stride, p.logits_col_stride, p.logits_inner_stride});
+  }
+  return facts;
 }
 
 template <typename Self>
 constexpr ArrayFacts dlogits_array(Self& p, bool in_place) {
-  return {.name = "dlogits",
-          .role = Role::output,
-          .dtype = p.output(),
-          .shape = {size(p.rows), size(p.cols)},
-          .strides = {p.dlogits_row_stride.value_or(p.cols), 1},
-          .alignment = &p.dlogits_alignment,
-          .in_place_of = in_place ? "logits" : "",
-          .meaning = "gradient with respect to logits"};
+  ArrayFacts facts{.name = "dlogits",
+                   .role = Role::output,
+                   .dtype = p.output(),
+                   .shape = {size(p.rows), size(p.cols)},
+                   .strides = {p.dlogits_row_stride.value_or(p.cols), 1},
+                   .alignment = &p.dlogits_alignment,
+                   .in_place_of = in_place ? "logits" : "",
+                   .meaning = "gradient with respect to logits"};
+  if (p.strided())
+    set_strided_shape(facts, p.rows, p.cols, p.inner, {p.dlogits_row_stride, p.dlogits_col_stride, p.dlogits_inner_stride});
+  return facts;
 }
 
 template <typename Self>
 constexpr ArrayFacts targets_array(Self& p) {
-  return {.name = "targets", .dtype = p.target_dtype, .shape = {size(p.rows)}, .meaning = "class of each row"};
+  return {.name = "targets", .dtype = p.target_dtype, .shape = row_shape(p), .meaning = "class of each row"};
 }
 
 template <typename Self>
@@ -153,27 +193,27 @@ constexpr ArrayFacts partials_array(Role role, const Extent& rows) {
 /// Describes the outputs from loss to bad_targets.
 template <typename Self, typename Arrays, DescriptionVisitor Visitor>
 constexpr void describe_loss_arrays(Self& p, const Arrays& arrays, Visitor& v) {
-  const Extent losses = p.reduction == Reduction::none ? size(p.rows) : fixed(1);
-  const auto output = [](std::string_view name, DType dtype, const Extent& extent, std::string_view meaning) {
-    return ArrayFacts{.name = name, .role = Role::output, .dtype = dtype, .shape = {extent}, .meaning = meaning};
+  const Dims<Extent> losses = p.reduction == Reduction::none ? row_shape(p) : Dims<Extent>{fixed(1)};
+  const auto output = [](std::string_view name, DType dtype, const Dims<Extent>& shape, std::string_view meaning) {
+    return ArrayFacts{.name = name, .role = Role::output, .dtype = dtype, .shape = shape, .meaning = meaning};
   };
-  const auto optional = [&](std::string_view name, DType dtype, const Extent& extent, const bool& option,
+  const auto optional = [&](std::string_view name, DType dtype, const Dims<Extent>& shape, const bool& option,
                             std::string_view meaning) {
-    ArrayFacts facts = output(name, dtype, extent, meaning);
+    ArrayFacts facts = output(name, dtype, shape, meaning);
     facts.present = option;
     facts.enabled_by = &option;
     return facts;
   };
   v.array(arrays.loss, output("loss", DType::f32, losses, "row losses, or their reduction"));
-  v.array(arrays.lse, output("lse", DType::f32, size(p.rows), "log of the sum of exponentials of each row"));
+  v.array(arrays.lse, output("lse", DType::f32, row_shape(p), "log of the sum of exponentials of each row"));
   ArrayFacts z_loss = output("z_loss", DType::f32, losses, "z_loss term of the loss");
   z_loss.present = p.z_loss != 0;
   v.array(arrays.z_loss, z_loss);
-  v.array(arrays.nll, optional("nll", DType::f32, size(p.rows), p.nll, "lse - logit of the target"));
-  v.array(arrays.argmax, optional("argmax", p.target_dtype, size(p.rows), p.argmax, "first class with the maximum logit"));
+  v.array(arrays.nll, optional("nll", DType::f32, row_shape(p), p.nll, "lse - logit of the target"));
+  v.array(arrays.argmax, optional("argmax", p.target_dtype, row_shape(p), p.argmax, "first class with the maximum logit"));
   v.array(arrays.num_correct,
-          optional("num_correct", DType::i64, fixed(1), p.num_correct, "rows whose argmax class is their target"));
-  v.array(arrays.bad_targets, optional("bad_targets", DType::i64, fixed(2), p.check_targets,
+          optional("num_correct", DType::i64, {fixed(1)}, p.num_correct, "rows whose argmax class is their target"));
+  v.array(arrays.bad_targets, optional("bad_targets", DType::i64, {fixed(2)}, p.check_targets,
                                        "number of rows with an invalid target, and the first of them or -1"));
 }
 
@@ -194,13 +234,14 @@ constexpr void describe(Self& p, const CrossEntropyArrays& arrays, Visitor& v) {
   v.option("dloss", p.dloss,
            {.meaning = "upstream gradient known in advance: a float32 array of one element, or one per row"});
   ce::describe_outputs(p, v);
+  ce::describe_inner(p, v);
 
   v.array(arrays.logits, ce::logits_array(p));
   v.array(arrays.targets, ce::targets_array(p));
   v.array(arrays.weight, ce::weight_array(p));
   v.array(arrays.dloss, {.name = "dloss",
                          .dtype = DType::f32,
-                         .shape = {p.dloss == Upstream::row ? size(p.rows) : fixed(1)},
+                         .shape = p.dloss == Upstream::row ? ce::row_shape(p) : Dims<Extent>{fixed(1)},
                          .present = p.dloss != Upstream::none,
                          .meaning = "upstream gradient"});
   ce::describe_loss_arrays(p, arrays, v);
@@ -239,27 +280,28 @@ constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visit
             .follows = {"row for reduction none, else scalar", usual}});
   v.option("nll", p.nll, {.meaning = "read nll of the forward operation, for accurate gradients of confident rows"});
   v.option("dlse", p.dlse, {.meaning = "read the gradient with respect to lse, and add it"});
+  ce::describe_inner(p, v);
 
   v.array(arrays.logits, ce::logits_array(p));
   v.array(arrays.targets, ce::targets_array(p));
   v.array(arrays.lse, {.name = "lse",
                        .dtype = DType::f32,
-                       .shape = {size(p.rows)},
+                       .shape = ce::row_shape(p),
                        .meaning = "log of the sum of exponentials of each row, from the forward operation"});
   v.array(arrays.dloss, {.name = "dloss",
                          .dtype = DType::f32,
-                         .shape = {p.dloss.value_or(usual) == Upstream::row ? size(p.rows) : fixed(1)},
+                         .shape = p.dloss.value_or(usual) == Upstream::row ? ce::row_shape(p) : Dims<Extent>{fixed(1)},
                          .meaning = "upstream gradient"});
   v.array(arrays.nll, {.name = "nll",
                        .dtype = DType::f32,
-                       .shape = {size(p.rows)},
+                       .shape = ce::row_shape(p),
                        .present = p.nll,
                        .enabled_by = &p.nll,
                        .meaning = "lse - logit of the target, from the forward operation"});
   v.array(arrays.weight, ce::weight_array(p));
   v.array(arrays.dlse, {.name = "dlse",
                         .dtype = DType::f32,
-                        .shape = {size(p.rows)},
+                        .shape = ce::row_shape(p),
                         .present = p.dlse,
                         .enabled_by = &p.dlse,
                         .meaning = "gradient with respect to lse"});

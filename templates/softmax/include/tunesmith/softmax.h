@@ -38,7 +38,7 @@ struct SoftmaxProblem {
   using Arrays = SoftmaxArrays;
 
   std::int64_t rows = 0;                       ///< >= 0
-  std::int64_t cols = 1;                       ///< >= 1; kernels are specialized for it
+  std::int64_t cols = 1;                       ///< >= 0; kernels are specialized for it. 0: y is empty, no launch
   DType dtype = DType::f32;                    ///< of x: f32, f16 or bf16
   std::optional<DType> out_dtype{};            ///< of y: f32, f16 or bf16; absent: dtype
   std::optional<std::int64_t> x_row_stride{};  ///< elements between rows of x; absent: cols * inner, 0: one row for all
@@ -70,7 +70,7 @@ struct SoftmaxProblem {
 template <DescribedAs<SoftmaxProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const SoftmaxArrays& arrays, Visitor& v) {
   const SoftmaxRows rows{p.rows, p.cols, p.dtype, false};
-  describe_x_to_y(p, v);
+  describe_x_to_y(p, v, 0);
   describe(p.options, rows, v);
   v.option("inner", p.inner, inner_facts());
   v.option("x_col_stride", p.x_col_stride, col_stride("elements from one column of x to the next", p.inner));
@@ -98,7 +98,7 @@ struct SoftmaxBackwardProblem {
   using Arrays = SoftmaxBackwardArrays;
 
   std::int64_t rows = 0;                        ///< >= 0
-  std::int64_t cols = 1;                        ///< >= 1; kernels are specialized for it
+  std::int64_t cols = 1;                        ///< >= 0; kernels are specialized for it. 0: dx is empty, no launch
   DType dtype = DType::f32;                     ///< of dy and y: f32, f16 or bf16
   std::optional<DType> out_dtype{};             ///< of dx: f32, f16 or bf16; absent: dtype
   std::optional<std::int64_t> dy_row_stride{};  ///< elements between rows of dy; absent: cols * inner, 0: one row for all
@@ -136,7 +136,7 @@ constexpr void describe(Self& p, const SoftmaxBackwardArrays& arrays, Visitor& v
   const SoftmaxRows rows{p.rows, p.cols, p.dtype, true};
   v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true, .runtime = true});
   v.field("cols", p.cols,
-          {.meaning = "number of columns; kernels are specialized for it", .range = {1, most_cols}, .required = true});
+          {.meaning = "number of columns; kernels are specialized for it", .range = {0, most_cols}, .required = true});
   v.field("dtype", p.dtype, {.meaning = "element type of dy and y", .choices = float_dtypes});
   v.field("out_dtype", p.out_dtype,
           {.meaning = "element type of dx", .choices = float_dtypes, .follows = {"dtype", p.dtype}});

@@ -1,0 +1,32 @@
+#pragma once
+// Pieces of generated sources and of launches that all kernels of the cross-entropy family share. Internal to templates/.
+
+#include <span>
+#include <string>
+
+#include "core/launch.h"
+#include "templates/cross_entropy/problem.h"
+
+namespace tunesmith::cross_entropy {
+
+/// Size of StoredPartial in cross_entropy/outcome.cuh, with every option.
+inline constexpr std::int64_t stored_partial_bytes = 24;
+
+/// Returns the definition of TargetType.
+std::string target_type_of(const Settings& settings);
+/// Returns the definition of `options`.
+std::string options_text(const Settings& settings);
+/// Returns the type of the kernels' parameters.
+std::string params_type(const Settings& settings);
+/// Returns the assertion of their size.
+std::string size_check(const Settings& settings);
+/// Returns the entry points of the reductions over rows. `name`: of the operation.
+std::string totals_kernels(const Settings& settings, const std::string& name);
+/// Returns the line that describes what a source is specialized for, beyond its shape.
+std::string what_for(const Settings& settings);
+
+/// Completes the plan of a row kernel, whose parameters are RowParams: with those of cross-entropy, the addresses of all
+/// arrays, and the launches of the reductions over rows.
+void complete_plan(const Settings& settings, const std::string& entry, std::span<const ArrayInfo> arrays, LaunchPlan& plan);
+
+}  // namespace tunesmith::cross_entropy
