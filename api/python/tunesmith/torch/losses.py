@@ -55,8 +55,8 @@ def cross_entropy(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Cross-entropy of logits (C,), (N, C) or (N, C, d1, ...), as torch's cross_entropy. No layout of logits takes a copy.
 
-    target: class indices in the shape of the logits without C, or class probabilities in their shape. The loss is float32 for
-    every dtype of the logits. z_loss: factor of lse^2. softcap: logits become softcap * tanh(scale * logits / softcap);
+    target: class indices in the shape of the logits without C, or class probabilities in their shape. The loss is float32
+    for every dtype of the logits. z_loss: factor of lse^2. softcap: logits become softcap * tanh(scale * logits / softcap);
     0: none. return_lse: also return the log of the sum of exponentials, float32 in the shape of the logits without C;
     gradients flow through it. Class probabilities have gradients, too; their logits are copied unless C is the last
     dimension.
