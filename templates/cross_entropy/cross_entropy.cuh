@@ -17,16 +17,16 @@ struct CrossEntropyOptions {
   bool smoothing = false;  ///< label smoothing
   bool weights = false;    ///< class weights
   bool z_loss = false;
-  bool nll = false;           ///< the forward operation writes lse - logit of the target, the backward operation reads it
-  bool argmax = false;        ///< finds the class with the maximum logit
-  bool mark_ignored = false;  ///< argmax of ignored rows is -1
-  bool gradient = false;      ///< writes dlogits
-  bool shard = false;         ///< writes partials of a vocabulary shard instead of losses
-  bool reduced = false;       ///< row losses go to the workspace for a reduction
-  bool mean = false;          ///< gradients are divided by the sum of the target weights
+  bool nll = false;       ///< the forward operation writes lse - logit of the target, the backward operation reads it
+  bool argmax = false;    ///< finds the class with the maximum logit
+  bool gradient = false;  ///< writes dlogits
+  bool shard = false;     ///< writes partials of a vocabulary shard instead of losses
+  bool reduced = false;   ///< row losses go to the workspace for a reduction
+  bool mean = false;      ///< gradients are divided by the sum of the target weights
   bool count_correct = false;
   bool check_targets = false;
   Upstream upstream = Upstream::none;
+  bool mark_ignored = false;  ///< argmax of ignored rows is -1
 };
 
 /// The mean has two divisors if the classes are weighted: the sum of the target weights, and for the z term, which is not

@@ -102,7 +102,6 @@ std::string options_text(const Settings& settings) {
   member(settings.z_loss != 0, "z_loss");
   member(settings.nll, "nll");
   member(settings.finds_class(), "argmax");
-  member(settings.mark_ignored, "mark_ignored");
   member(settings.has_gradient(), "gradient");
   member(settings.kind == Kind::shard, "shard");
   member(settings.writes_loss() && settings.reduced(), "reduced");
@@ -112,6 +111,7 @@ std::string options_text(const Settings& settings) {
   if (settings.upstream != Upstream::none)
     text += std::string("    .upstream = tunesmith::Upstream::") + (settings.upstream == Upstream::row ? "row" : "scalar") +
             ",\n";
+  member(settings.mark_ignored, "mark_ignored");
   return text + "};\n";
 }
 

@@ -175,6 +175,65 @@ TEST_F(CrossEntropyFamily, Plain) {
   EXPECT_EQ(dlogits_[0], -1);
 }
 
+// (batch, class, position): the results of the same logits as rows of adjacent classes.
+TEST_F(CrossEntropyFamily, ClassesThatAreNotTheLastDimension) {
+  constexpr std::int64_t batch = 2, classes = 12, positions = 3;
+  fill(batch * positions, classes);
+  CrossEntropyProblem problem = with_everything(batch * positions, classes);
+  problem.reduction = Reduction::none;
+  const Reference expected = reference(problem, logits_, targets_, weights_);
+  const auto permuted = [&](const std::vector<float>& rows, bool back) {
+    std::vector<float> result(rows.size());
+    for (std::int64_t b = 0; b < batch; ++b)
+      for (std::int64_t c = 0; c < classes; ++c)
+        for (std::int64_t p = 0; p < positions; ++p) {
+          const auto row = static_cast<std::size_t>((b * positions + p) * classes + c),
+                     strided = static_cast<std::size_t>((b * classes + c) * positions + p);
+          back ? result[row] = rows[strided] : result[strided] = rows[row];
+        }
+    return result;
+  };
+  const std::vector<float> logits = permuted(logits_, false);
+  problem.rows = batch;
+  problem.inner = positions;
+  problem.mark_ignored = true;
+  CrossEntropyArrays all = arrays();
+  all.weight = weights_.data();
+  all.z_loss = z_loss_.data();
+  all.nll = nll_.data();
+  all.argmax = argmax_.data();
+  all.dlogits = dlogits_.data();
+  engine_.run(problem, with_logits(all, logits.data()));
+  expect_near(loss_, expected.loss, 1, "loss");
+  expect_near(lse_, expected.lse, 1, "lse");
+  expect_near(nll_, expected.nll, 1, "nll");
+  expect_near(z_loss_, expected.z_loss, 1, "z_loss");
+  expect_near(permuted(dlogits_, true), expected.gradient, 1, "dlogits");
+  for (std::size_t r = 0; r < argmax_.size(); ++r)
+    EXPECT_EQ(argmax_[r], targets_[r] == problem.ignore_index ? -1 : expected.argmax[r]) << r;
+
+  CrossEntropyBackwardProblem backward = CrossEntropyBackwardProblem::contiguous(batch, classes, DType::f32);
+  backward.inner = positions;
+  backward.label_smoothing = problem.label_smoothing;
+  backward.z_loss = problem.z_loss;
+  backward.scale = problem.scale;
+  backward.softcap = problem.softcap;
+  backward.reduction = Reduction::none;
+  const std::vector<float> dloss(targets_.size(), 2.0F);
+  std::vector<float> in_place = logits;
+  backward.in_place = true;
+  CrossEntropyBackwardArrays later;
+  later.logits = in_place.data();
+  later.dlogits = in_place.data();
+  later.targets = targets_.data();
+  later.lse = lse_.data();
+  later.dloss = dloss.data();
+  later.nll = nll_.data();
+  later.weight = weights_.data();
+  engine_.run(backward, later);
+  expect_near(permuted(in_place, true), expected.gradient, 2, "dlogits");
+}
+
 TEST_F(CrossEntropyFamily, AllOptionsAndOutputs) {
   fill(6, 37);
   const CrossEntropyProblem problem = with_everything(6, 37);

@@ -91,6 +91,18 @@ TEST_F(SoftmaxFamily, Plain) {
   expect_all(3, {}, {}, [](auto, auto) { return true; });
 }
 
+// Rows without columns are no work: nothing is compiled or launched.
+TEST_F(SoftmaxFamily, RowsWithoutColumns) {
+  SoftmaxProblem forward = SoftmaxProblem::contiguous(3, 0, DType::f32);
+  SoftmaxBackwardProblem backward = SoftmaxBackwardProblem::contiguous(3, 0, DType::f32);
+  for (const std::int64_t inner : {1, 4}) {
+    forward.inner = backward.inner = inner;
+    EXPECT_NO_THROW(engine_.run(forward, {nullptr, nullptr, nullptr, nullptr}));
+    EXPECT_NO_THROW(engine_.run(backward, {nullptr, nullptr, nullptr, nullptr, nullptr}));
+    EXPECT_EQ(engine_.prepare(forward).occupancy(), 0);
+  }
+}
+
 TEST_F(SoftmaxFamily, Scale) {
   expect_all(2, {.scale = 0.25}, {}, [](auto, auto) { return true; });
 }

@@ -16,18 +16,18 @@ std::vector<Problem> strided_cross_entropy_problems() {
       "rows=4,cols=19,inner=8,dtype=bf16,out_dtype=f32,reduction=none,gradient=separate",
       "rows=3,cols=21,inner=12,reduction=none,gradient=separate,out_dtype=f16,target_dtype=i32,argmax=1",
       "rows=3,cols=33,inner=12,logits_alignment=4,dlogits_alignment=4,gradient=separate",
-      "rows=4,cols=33,inner=8,logits_row_stride=400,logits_col_stride=12,dlogits_row_stride=370,dlogits_col_stride=11,"
-      "gradient=separate,reduction=none",
+      ("rows=4,cols=33,inner=8,logits_row_stride=400,logits_col_stride=12,dlogits_row_stride=370,dlogits_col_stride=11,"
+       "gradient=separate,reduction=none"),
       "rows=4,cols=33,inner=8,logits_row_stride=528,logits_col_stride=16,logits_inner_stride=2,reduction=none,nll=1",
       "rows=4,cols=33,inner=8,logits_row_stride=264,logits_col_stride=1,logits_inner_stride=33,gradient=separate",
-      "rows=26,cols=60,logits_row_stride=1,logits_col_stride=26,dlogits_row_stride=120,dlogits_col_stride=2,"
-      "gradient=separate,reduction=none",
-      "rows=26,cols=60,logits_row_stride=1,logits_col_stride=26,gradient=in_place,dlogits_row_stride=1,"
-      "dlogits_col_stride=26",
+      ("rows=26,cols=60,logits_row_stride=1,logits_col_stride=26,dlogits_row_stride=120,dlogits_col_stride=2,"
+       "gradient=separate,reduction=none"),
+      ("rows=26,cols=60,logits_row_stride=1,logits_col_stride=26,gradient=in_place,dlogits_row_stride=1,"
+       "dlogits_col_stride=26"),
       "rows=3,cols=40,inner=12,logits_row_stride=0,reduction=none,nll=1,argmax=1",
       "rows=3,cols=40,inner=12,logits_col_stride=0,gradient=separate",
-      "rows=3,cols=40,inner=12,logits_row_stride=40,logits_col_stride=1,logits_inner_stride=0,gradient=separate,"
-      "reduction=none,dloss=row",
+      ("rows=3,cols=40,inner=12,logits_row_stride=40,logits_col_stride=1,logits_inner_stride=0,gradient=separate,"
+       "reduction=none,dloss=row"),
       "rows=1,cols=1003,inner=32,gradient=in_place,reduction=none",
       "rows=7,cols=3001,inner=4,dtype=bf16,gradient=in_place,reduction=none",
       // Reductions.
@@ -47,8 +47,8 @@ std::vector<Problem> strided_cross_entropy_problems() {
       "rows=3,cols=131,inner=12,softcap=5,scale=3,dtype=bf16,reduction=none,gradient=separate,out_dtype=f32,nll=1",
       "rows=3,cols=40,inner=12,ignore_index=7,reduction=none,weight=1",
       "rows=3,cols=40,inner=12,reduction=none,argmax=1,mark_ignored=1",
-      "rows=3,cols=264,inner=12,label_smoothing=0.1,weight=1,z_loss=0.001,softcap=20,scale=2,gradient=separate,"
-      "num_correct=1,nll=1,argmax=1,dloss=scalar,target_dtype=i32",
+      ("rows=3,cols=264,inner=12,label_smoothing=0.1,weight=1,z_loss=0.001,softcap=20,scale=2,gradient=separate,"
+       "num_correct=1,nll=1,argmax=1,dloss=scalar,target_dtype=i32"),
   };
   const char* const backward[] = {
       "rows=13,cols=5,inner=2,reduction=none",
@@ -63,8 +63,8 @@ std::vector<Problem> strided_cross_entropy_problems() {
       // With a gradient through lse.
       "rows=3,cols=33,inner=12,dlse=1,reduction=none,nll=1",
       "rows=3,cols=100,inner=16,dtype=bf16,dlse=1,in_place=1",
-      "rows=3,cols=30,inner=12,weight=1,label_smoothing=0.1,z_loss=0.01,softcap=10,scale=0.7,dlse=1,dtype=f16,"
-      "out_dtype=f32",
+      ("rows=3,cols=30,inner=12,weight=1,label_smoothing=0.1,z_loss=0.01,softcap=10,scale=0.7,dlse=1,dtype=f16,"
+       "out_dtype=f32"),
   };
   std::vector<Problem> problems;
   for (const char* fields : losses) problems.push_back(normalized("cross_entropy", fields));

@@ -55,11 +55,11 @@ using TargetType = tunesmith::int64;
 
 static constexpr tunesmith::CrossEntropyOptions options = {
     .argmax = true,
-    .mark_ignored = true,
     .gradient = true,
     .reduced = true,
     .mean = true,
     .upstream = tunesmith::Upstream::scalar,
+    .mark_ignored = true,
 };
 
 static_assert(sizeof(tunesmith::StridedLogits<tunesmith::CrossEntropyParams>) == 608, "the host fills the parameters by this layout");

@@ -227,3 +227,15 @@ def test_tensors_without_elements(shape: tuple[int, ...], dim: int) -> None:
     assert tt.rms_norm(x).shape == x.shape
     out = torch.empty(shape)
     assert tt.softmax(x.detach(), out=out) is out
+
+
+@pytest.mark.parametrize("function", ["softmax", "log_softmax"])
+def test_rows_without_columns(function: str) -> None:
+    for shape, dim in [((3, 0), -1), ((2, 0, 4), 1), ((0,), 0)]:
+        x = torch.empty(shape, requires_grad=True)
+        y = getattr(tt, function)(x, dim)
+        assert y.shape == getattr(torch, function)(x, dim).shape
+        y.sum().backward()
+        assert x.grad is not None and x.grad.shape == x.shape
+        out = torch.empty(shape)
+        assert getattr(tt, function)(x.detach(), dim, out=out) is out
