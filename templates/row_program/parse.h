@@ -14,7 +14,7 @@ struct Limits {
   static constexpr int numbers = 8;
   static constexpr int stages = 3;
   static constexpr int components = 4;  ///< of a monoid
-  static constexpr int carried = 2;     ///< values of topk beside the one that decides
+  static constexpr int carried = 2;     ///< values of topk in addition to the one that decides
 };
 
 /// Parses and checks a program, its monoids included (check_associativity()). `file` is its name in errors.

@@ -15,7 +15,7 @@ namespace tunesmith::row_program {
 /// overlap.
 class TopOfTerms {
  public:
-  /// `k`: ranks. `carried`: values beside the one that decides.
+  /// `k`: ranks. `carried`: values in addition to the one that decides.
   TopOfTerms(int k, std::size_t carried) : k_(static_cast<std::size_t>(k)), carried_(carried) {}
 
   /// Adds the next column. `terms`: the value that decides, and the carried ones.
