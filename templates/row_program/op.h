@@ -36,8 +36,8 @@ std::vector<FieldInfo> config_fields_of(const RowProgramProblem& problem);
 /// Throws Error(invalid_argument | unsupported) for fields that contradict each other or the program.
 void complete(RowProgramProblem& problem);
 
-/// Implement ParsedProblem::fill_inputs and check. `sums`: the program adds up columns over the rows.
-void fill_row_program_inputs(const RowProgramProblem& problem, bool sums, std::uint64_t seed, InputKind kind,
+/// Implement ParsedProblem::fill_inputs and check. `summed`: the program adds up columns over the rows.
+void fill_row_program_inputs(const RowProgramProblem& problem, bool summed, std::uint64_t seed, InputKind kind,
                              std::span<const HostArray> arrays);
 CheckResult check_row_program(const RowProgramProblem& problem, const row_program::Program& program,
                               std::span<const HostArray> arrays, std::int64_t max_rows);

@@ -89,8 +89,12 @@ TEST_F(RowProgramHost, APositionIsARow) {
       "out best : i32[row] = i\n";
   std::vector<float> x(rows * cols * inner), transposed(x.size());
   for (std::size_t k = 0; k < x.size(); ++k) x[k] = std::sin(static_cast<float>(k));
-  const auto strided = [](int r, int c, int p) { return static_cast<std::size_t>((r * cols + c) * inner + p); };
-  const auto adjacent = [](int r, int c, int p) { return static_cast<std::size_t>((r * inner + p) * cols + c); };
+  const auto strided = [](std::int64_t r, std::int64_t c, std::int64_t p) {
+    return static_cast<std::size_t>((r * cols + c) * inner + p);
+  };
+  const auto adjacent = [](std::int64_t r, std::int64_t c, std::int64_t p) {
+    return static_cast<std::size_t>((r * inner + p) * cols + c);
+  };
   const auto over_all = [](const auto& body) {
     for (int r = 0; r < rows; ++r)
       for (int c = 0; c < cols; ++c)

@@ -190,3 +190,35 @@ out y : float[row, col] = scatter(i, exp(v - l))
 def test_softmin() -> None:
     x = torch.randn(4, 50)
     torch.testing.assert_close(tt.softmin(x), torch.nn.functional.softmin(x, -1), rtol=2e-6, atol=0)
+
+
+@pytest.mark.parametrize("shape", [(2, 7, 4, 5), (3, 6, 1), (2, 3, 9, 8, 1)], ids=str)
+@pytest.mark.parametrize("dim", [1, -2])
+def test_a_dimension_that_is_not_the_last(shape: tuple[int, ...], dim: int) -> None:
+    dim %= len(shape)
+    x = torch.randn(shape)
+    own, exact = x.clone().requires_grad_(), x.double().requires_grad_()
+    y, expected = tt.softmin(own, dim=dim - len(shape)), torch.nn.functional.softmin(exact, dim)
+    assert y.shape == x.shape
+    torch.testing.assert_close(y.double(), expected, rtol=2e-6, atol=0)
+    upstream = torch.randn(shape)
+    y.backward(upstream)
+    expected.backward(upstream.double())
+    assert own.grad is not None and exact.grad is not None
+    torch.testing.assert_close(own.grad.double(), exact.grad, rtol=1e-5, atol=1e-6)
+
+
+def test_arrays_of_rows_with_an_inner_dimension() -> None:
+    x, w = torch.randn(2, 48, 3, 5), torch.rand(48)
+    y, scale = tt.row_program(NORM, x.flatten(2), w)
+    exact = x.double().square().mean(1).sqrt()
+    torch.testing.assert_close(scale.double(), exact.flatten(1), rtol=1e-6, atol=0)
+    expected = x.double() / exact[:, None] * (1 + w.double()[:, None, None])
+    torch.testing.assert_close(y.double(), expected.flatten(2), rtol=1e-5, atol=1e-7)
+    weight, expert = tt.topk_gate(x, dim=-3)
+    values, columns = x.topk(8, 1)
+    assert weight.shape == expert.shape == (2, 3, 5, 8)
+    assert torch.equal(expert.long(), columns.movedim(1, -1))
+    torch.testing.assert_close(weight, values.softmax(1).movedim(1, -1), rtol=2e-6, atol=0)
+    with pytest.raises(RuntimeError, match="has no inner dimension"):
+        tt.row_program(NORM, x.flatten(2), w.requires_grad_())[0].sum().backward()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ _TYPES = {
     "e5m2": torch.float8_e5m2,
     "i8": torch.int8,
 }
-_ROWS = 3  # of arrays that are described without a problem
+_ROWS, _COLS = 3, 4096  # of arrays that are described without a problem
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}
 
 
@@ -31,6 +32,9 @@ def row_program(program: str, *inputs: torch.Tensor, numbers: Mapping[str, float
     program: the text. inputs: its input arrays in their order; the type `float` is the dtype that they have. numbers: values
     of the program's numbers. The kernel is compiled for the program, the number of columns and the dtypes; numbers are
     parameters of the launch. Differentiable: the backward pass saves the inputs and runs the program's gradient.
+
+    An input [row, col] of three dimensions is (rows, cols, inner), such as x.flatten(2) of (batch, class, height, width):
+    each position is a row of the program.
     """
     values = ";".join(f"{name}={value!r}" for name, value in (numbers or {}).items())
     outputs = torch.ops.tunesmith.row_program(list(inputs), program, values)
@@ -40,31 +44,39 @@ def row_program(program: str, *inputs: torch.Tensor, numbers: Mapping[str, float
 def shipped(name: str) -> Callable[..., Any]:
     """Return a shipped program as a function of its inputs, with its numbers as keywords: shipped("layer_norm")(x, w, b).
 
-    Leading dimensions of inputs are rows. Inputs that the program declares as `float` are converted to the dtype of the
-    first of them, so that weights may be float32.
+    `dim` is the dimension of the columns; all others are rows. Inputs that the program declares as `float` are converted to
+    the dtype of the first of them, so that weights may be float32.
     """
     program = _core.shipped_program(name)
     arrays = {dtype: _arrays(program, dtype, "input") for dtype in ("f32", "bf16")}
     names = [array.name for array in arrays["f32"]]
     floats = [one.dtype != other.dtype for one, other in zip(arrays["f32"], arrays["bf16"], strict=True)]
     of_rows = [len(array.shape) == 2 for array in arrays["f32"]]
+    of_columns = [list(array.shape) == [_COLS] for array in arrays["f32"]]
     has_rows = [array.shape[0] == _ROWS for array in _arrays(program, "f32", "output")]
+    has_columns = [array.shape[-1] == _COLS for array in _arrays(program, "f32", "output")]
 
-    def run(*inputs: torch.Tensor, **numbers: float) -> Any:
+    def run(*inputs: torch.Tensor, dim: int = -1, **numbers: float) -> Any:
         if len(inputs) != len(names):
             raise ValueError(f"{name} has the inputs {', '.join(names)}; {len(inputs)} are given")
         dtype = next((tensor.dtype for tensor, is_float in zip(inputs, floats, strict=True) if is_float), None)
-        leading = next((tensor.shape[:-1] for tensor, whole in zip(inputs, of_rows, strict=True) if whole), None)
-        rows = [
-            (tensor.reshape(-1, tensor.shape[-1]) if whole else tensor.reshape(-1)).to(dtype if is_float else tensor.dtype)
-            for tensor, whole, is_float in zip(inputs, of_rows, floats, strict=True)
-        ]
+        whole = next((tensor.shape for tensor, is_whole in zip(inputs, of_rows, strict=True) if is_whole), None)
+        leading, trailing = ((), ()) if whole is None else (whole[:dim], whole[dim:][1:])
+        inner = math.prod(trailing)
+        rows = []
+        for tensor, is_whole, is_float, is_columns in zip(inputs, of_rows, floats, of_columns, strict=True):
+            if inner > 1 and not is_columns:
+                shape = (math.prod(leading), *([tensor.shape[dim]] if is_whole else []), inner)
+            else:
+                shape = (-1, tensor.shape[dim]) if is_whole else (-1,)
+            rows.append(tensor.reshape(shape).to(dtype if is_float else tensor.dtype))
         results = row_program(program, *rows, numbers=numbers)
         outputs = [results] if torch.is_tensor(results) else list(results)
-        if leading is not None:
+        if whole is not None:
             for i, output in enumerate(outputs):
+                rest = output.shape[2 if inner > 1 else 1 :]
                 if has_rows[i]:
-                    outputs[i] = output.reshape(*leading, *output.shape[1:])
+                    outputs[i] = output.reshape(whole if has_columns[i] else (*leading, *trailing, *rest))
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     lines = [line[2:] for line in program.splitlines() if line.startswith("# ")]
@@ -74,7 +86,7 @@ def shipped(name: str) -> Callable[..., Any]:
 
 
 def _arrays(program: str, dtype: str, role: str) -> list[_core.Array]:
-    fields: dict[str, Any] = {"program": program, "dtype": dtype, "rows": _ROWS, "cols": 4096}
+    fields: dict[str, Any] = {"program": program, "dtype": dtype, "rows": _ROWS, "cols": _COLS}
     arrays = _core.operation_arrays("row_program", fields)
     return [array for array in arrays if (array.role == "output") == (role == "output")]
 
@@ -86,6 +98,9 @@ def _problem(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> dict
         raise ValueError(f"the program has the inputs {', '.join(names)}; {len(inputs)} are given")
     given = [_NAMES.get(tensor.dtype) for tensor in inputs]
     fields: dict[str, Any] = {"program": program}
+    for array, tensor in zip(_arrays(program, "f32", "input"), inputs, strict=True):
+        if tensor.dim() == 3 and list(array.shape) == [_ROWS, _COLS]:
+            fields["inner"] = tensor.shape[2]
     for dtype in ("f32", "f16", "bf16"):
         if [array.dtype for array in _arrays(program, dtype, "input")] == given:
             fields["dtype"] = dtype
