@@ -73,7 +73,7 @@ const std::map<std::string_view, std::set<std::string_view>> may_include = {
     {"python_tests", {"core", "templates", "api", "python", "tests"}},
     {"examples", {"core", "templates", "api", "examples"}},
     {"bench", {"core", "templates", "jit", "cache", "tuner", "api", "cli", "bench"}},
-    {"tests", {"core", "templates", "jit", "cache", "fleet", "tuner", "api", "cli", "device", "tests"}},
+    {"tests", {"core", "templates", "jit", "cache", "fleet", "tuner", "api", "cli", "python", "device", "tests"}},
 };
 
 // External libraries by the start of their headers' names, and the only folders that may use them.
@@ -86,7 +86,7 @@ const std::vector<std::pair<std::string_view, std::set<std::string_view>>> outsi
     {"CLI/", {"api/cli/", "tests/api/cli/"}},
     {"nlohmann/", {"api/cli/", "bench/", "tests/"}},
     {"xxhash", {"core/"}},
-    {"nanobind/", {"api/python/"}},
+    {"nanobind/", {"api/python/", "tests/api/python/"}},
     {"gtest/", {"tests/"}},
     {"gmock/", {"tests/"}},
     {"benchmark/", {"bench/"}},
