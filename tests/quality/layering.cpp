@@ -51,11 +51,10 @@ std::vector<Include> includes_of(const SourceTree& tree) {
 
 // Layers by path prefix; the first match wins.
 const std::vector<std::pair<std::string_view, std::string_view>> layer_prefixes = {
-    {"core/", "core"},         {"api/cli/", "cli"},           {"api/python/tests/", "python_tests"},
-    {"api/python/", "python"}, {"api/examples/", "examples"}, {"api/", "api"},
-    {"jit/", "jit"},           {"templates/", "templates"},   {"cache/", "cache"},
-    {"tuner/", "tuner"},       {"fleet/", "fleet"},           {"tests/", "tests"},
-    {"bench/", "bench"},       {"cmake/", "build"},
+    {"core/", "core"},   {"api/cli/", "cli"}, {"api/python/", "python"},   {"api/examples/", "examples"},
+    {"api/", "api"},     {"jit/", "jit"},     {"templates/", "templates"}, {"cache/", "cache"},
+    {"tuner/", "tuner"}, {"fleet/", "fleet"}, {"tests/", "tests"},         {"bench/", "bench"},
+    {"cmake/", "build"},
 };
 
 const std::map<std::string_view, std::set<std::string_view>> may_include = {
@@ -70,7 +69,6 @@ const std::map<std::string_view, std::set<std::string_view>> may_include = {
     {"api", {"core", "templates", "jit", "cache", "fleet", "tuner", "api"}},
     {"cli", {"core", "templates", "jit", "cache", "fleet", "tuner", "api", "cli"}},
     {"python", {"core", "templates", "api", "python"}},
-    {"python_tests", {"core", "templates", "api", "python", "tests"}},
     {"examples", {"core", "templates", "api", "examples"}},
     {"bench", {"core", "templates", "jit", "cache", "tuner", "api", "cli", "bench"}},
     {"tests", {"core", "templates", "jit", "cache", "fleet", "tuner", "api", "cli", "python", "device", "tests"}},
