@@ -113,8 +113,8 @@ def test_a_problem_that_fails_does_not_stop_the_others(engine: tunesmith.Engine)
 
 
 def test_a_wrong_spec_names_the_place() -> None:
-    with pytest.raises(ValueError, match=r"problems\[0\]: cols is 0"):
-        tunesmith.problems_of_spec({"problems": [{"op": "softmax", "rows": 2, "cols": 0}]})
+    with pytest.raises(ValueError, match=r"problems\[0\]: cols is -1"):
+        tunesmith.problems_of_spec({"problems": [{"op": "softmax", "rows": 2, "cols": -1}]})
     with pytest.raises(ValueError, match="expected 'problems'"):
         tunesmith.problems_of_spec({"problem": []})
 

@@ -94,7 +94,7 @@ TEST(Spec, NamesTheMistakeAndItsPlace) {
       {R"({"problems": [{"op": "softmax", "rows": 4}]})", {"problems[0]", "cols is missing"}},
       {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8}, {"op": "softmax", "rows": 4, "colz": 8}]})",
        {"problems[1].colz", "did you mean 'cols'", "Allowed: op, rows"}},
-      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": [8, 0]}]})", {"problems[0].cols[1] is 0", "allowed: 1 to"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": [8, -1]}]})", {"problems[0].cols[1] is -1", "allowed: 0 to"}},
       {R"({"problems": [{"op": "softmax", "rows": -1, "cols": 8}]})", {"problems[0].rows is -1"}},
       {R"({"problems": [{"op": "softmax", "rows": 4, "cols": "8"}]})", {"problems[0].cols is '8'", "expected an integer"}},
       {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8.5}]})", {"problems[0].cols is '8.5'"}},

@@ -56,7 +56,8 @@ TEST_F(BadInput, UnknownOperation) {
 TEST_F(BadInput, Shapes) {
   rejects_problem({"softmax", {{"cols", 100}}}, {"rows", "missing"});
   rejects_problem({"softmax", {{"rows", -1}, {"cols", 100}}}, {"rows is -1", "0"});
-  rejects_problem({"softmax", {{"rows", 8}, {"cols", 0}}}, {"cols is 0", "1"});
+  rejects_problem({"softmax", {{"rows", 8}, {"cols", -1}}}, {"cols is -1", "0"});
+  rejects_problem({"cross_entropy", {{"rows", 8}, {"cols", 0}}}, {"cols is 0", "1"});
   rejects_problem({"softmax", {{"rows", 8}, {"cols", huge}}}, {"cols", std::to_string(huge)});
   rejects_problem({"softmax", {{"rows", huge}, {"cols", 4096}}}, {"rows", std::to_string(huge)});  // rows * cols overflows
   rejects_problem({"softmax", {{"rows", 8}, {"cols", 100}, {"x_row_stride", 99}}}, {"x_row_stride is 99", "100"});
@@ -109,7 +110,7 @@ TEST_F(BadInput, InPlaceArraysThatDiffer) {
 TEST_F(BadInput, TypedShapes) {
   rejects_call(base(), base() + 1024, SoftmaxProblem::contiguous(-8, 16, DType::f32), {"rows is -8"});
   rejects_call(base(), base() + 1024, SoftmaxProblem::contiguous(8, -16, DType::f32), {"cols is -16"});
-  rejects_call(nullptr, nullptr, SoftmaxProblem::contiguous(0, 0, DType::f32), {"cols is 0"});
+  rejects_call(nullptr, nullptr, SoftmaxProblem::contiguous(0, -1, DType::f32), {"cols is -1"});
   SoftmaxProblem problem = small();
   problem.x_row_stride = 15;
   rejects_call(base(), base() + 1024, problem, {"x_row_stride is 15", "16"});
