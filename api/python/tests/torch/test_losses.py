@@ -232,6 +232,19 @@ def test_class_probabilities_of_several_dtypes() -> None:
     torch.testing.assert_close(tt.cross_entropy(logits, one_hot), tt.cross_entropy(logits, torch.arange(4)), **CLOSE)
 
 
+@pytest.mark.parametrize("probabilities", [False, True])
+def test_functional_gradients_of_any_target(probabilities: bool) -> None:
+    logits = torch.randn(2, COLS, 3)
+    target = torch.rand(2, COLS, 3).softmax(1) if probabilities else torch.randint(COLS, (2, 3))
+    ours = torch.func.grad(lambda x: tt.cross_entropy(x, target))(logits)
+    exact = torch.func.grad(lambda x: torch.nn.functional.cross_entropy(x, target))(logits)
+    torch.testing.assert_close(ours, exact, **CLOSE)
+    logits.requires_grad_()
+    (gradient,) = torch.autograd.grad(tt.cross_entropy(logits, target), logits, create_graph=True)
+    with pytest.raises(NotImplementedError, match="no second derivative"):
+        gradient.sum().backward()
+
+
 def test_compiled_losses_of_any_target() -> None:
     def losses(logits: torch.Tensor, classes: torch.Tensor, probabilities: torch.Tensor) -> torch.Tensor:
         return tt.cross_entropy(logits, classes) + tt.cross_entropy(logits, probabilities, label_smoothing=0.1)

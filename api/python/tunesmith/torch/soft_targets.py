@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .launching import DTYPES, needs_grad
+from .launching import DTYPES, is_compiling, is_transformed, needs_grad
 
 __all__ = ["soft_cross_entropy"]
 
@@ -83,7 +83,28 @@ def _run(
     values = ";".join(f"{name}={float(numbers[name])!r}" for name in numbers if f"num {name} " in text)
     targets = [] if what == "dtarget" else [target]
     inputs = [logits, *targets, *([] if weight is None else [weight]), *rows]
+    # torch.func does not see the gradient that operators register; that of a gradient has too many arrays for a program.
+    if is_transformed() or (rows and torch.is_grad_enabled() and not is_compiling()):
+        return _WithoutDerivative.apply(text, values, *inputs)
     return torch.ops.tunesmith.row_program(inputs, text, values)
+
+
+class _WithoutDerivative(torch.autograd.Function):
+    """A row program whose derivative would be a second one."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    def forward(text: str, values: str, *inputs: torch.Tensor) -> Any:
+        return tuple(torch.ops.tunesmith.row_program(list(inputs), text, values))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        raise NotImplementedError("tunesmith: cross_entropy has no second derivative")
 
 
 def _program(what: str, dtype: str, target_dtype: str, weight: bool, z_loss: bool, softcap: bool, scale: bool) -> str:
