@@ -82,6 +82,21 @@ const Case golden_cases[] = {
      "sum s = e%0A"
      "out y : float[row%2C col] = e / s%0A",
      "sm_90a", "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,load=plain,load_again=plain,store=plain"},
+    {"row_program_top_columns_bf16_256", "row_program",
+     "rows=4096,cols=256,dtype=bf16,program="
+     "in x : float[row%2C col]%0A"
+     "topk[6] v%2C i = x%0A"
+     "sum s = exp(v)%0A"
+     "out weight : f32[row%2C 6] = exp(v) / s%0A"
+     "out column : i32[row%2C 6] = i%0A",
+     "sm_90a", "variant=warp,threads=128,lanes=32,load=plain,store=plain"},
+    {"row_program_strided_bf16_1000", "row_program",
+     "rows=64,cols=1000,inner=196,dtype=bf16,program="
+     "in x : float[row%2C col]%0A"
+     "in w : f32[col]%0A"
+     "lse l = x * w%0A"
+     "out y : float[row%2C col] = x * w - l%0A",
+     "sm_90a", "variant=resident,threads=256,lanes=8,min_blocks=1,load=plain,store=plain"},
     {"row_program_sums_bf16_4096", "row_program",
      "rows=4096,cols=4096,dtype=bf16,program="
      "in x : float[row%2C col]%0A"
@@ -183,13 +198,13 @@ TEST(Render, GoldenFilesCoverEveryMainTemplate) {
     main_templates.insert(text.substr(begin, text.find(' ', begin) - begin));
   }
   EXPECT_EQ(kept, named);
-  EXPECT_EQ(main_templates,
-            (std::set<std::string>{"softmax/resident.cuh", "softmax/tiled.cuh", "softmax/backward_resident.cuh",
-                                   "softmax/backward_tiled.cuh", "softmax/strided.cuh", "softmax/strided_backward.cuh",
-                                   "cross_entropy/strided.cuh", "cross_entropy/strided_backward.cuh",
-                                   "rms_norm/resident.cuh", "rms_norm/tiled.cuh", "row_program/resident.cuh",
-                                   "row_program/tiled.cuh", "row_program/sums_resident.cuh", "row_program/sums_tiled.cuh",
-                                   "row_program/persistent.cuh", "row_program/sums_persistent.cuh"}));
+  EXPECT_EQ(main_templates, (std::set<std::string>{
+                                "softmax/resident.cuh", "softmax/tiled.cuh", "softmax/backward_resident.cuh",
+                                "softmax/backward_tiled.cuh", "softmax/strided.cuh", "softmax/strided_backward.cuh",
+                                "cross_entropy/strided.cuh", "cross_entropy/strided_backward.cuh", "rms_norm/resident.cuh",
+                                "rms_norm/tiled.cuh", "row_program/resident.cuh", "row_program/tiled.cuh",
+                                "row_program/sums_resident.cuh", "row_program/sums_tiled.cuh", "row_program/persistent.cuh",
+                                "row_program/sums_persistent.cuh", "row_program/strided.cuh"}));
 }
 
 TEST(Render, IsOneSelfContainedUnit) {

@@ -70,10 +70,11 @@ TEST(RowProgramErrors, ShowTheLineAndACaret) {
 /// Replaces, removes, doubles or inserts parts of a text.
 std::string mutated(std::string text, std::mt19937_64& random) {
   constexpr std::string_view pieces[] = {
-      "(",    ")",       "[",       "]",  ",",   ":",        "=",       "+",    "-",    "*",    "/",       "?",
-      "<",    "!",       "&&",      "\n", ";",   " ",        "in ",     "out ", "num ", "fn ",  "monoid ", "identity ",
-      "sum ", "max ",    "reduce ", "x",  "row", "col",      "1",       "1e30", "0",    "bf16", "e4m3",    "float",
-      "exp",  "uniform", "select",  "\t", "#",   "moments ", "colsum ", "128",  "\xc3", "inf",  "nan"};
+      "(",       ")",         "[",     "]",        ",",         ":",       "=",    "+",        "-",        "*",       "/",
+      "?",       "<",         "!",     "&&",       "\n",        ";",       " ",    "in ",      "out ",     "num ",    "fn ",
+      "monoid ", "identity ", "sum ",  "max ",     "reduce ",   "x",       "row",  "col",      "1",        "1e30",    "0",
+      "bf16",    "e4m3",      "float", "exp",      "uniform",   "select",  "\t",   "#",        "moments ", "colsum ", "128",
+      "\xc3",    "inf",       "nan",   "topk[4] ", "topk[64] ", "scatter", "rank", "[row, 8]", "[row, 4]"};
   const int changes = 1 + static_cast<int>(random() % 4);
   for (int i = 0; i < changes; ++i) {
     const std::size_t at = random() % (text.size() + 1), length = random() % 12;
