@@ -120,6 +120,31 @@ def test_gradients_of_each_sample(weights: int | None) -> None:
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("weights", [None, 0])
+def test_gradients_of_each_sample_of_a_row_program(weights: int | None) -> None:
+    shape = (COLS,) if weights is None else (3, COLS)
+    x, *w = sample([(3, 4, COLS), shape, shape])
+    upstream = torch.randn(4, COLS)
+
+    def ours(x: torch.Tensor, *w: torch.Tensor) -> torch.Tensor:
+        return (tt.layer_norm(x, *w, eps=1e-5) * upstream).sum()
+
+    def exact(x: torch.Tensor, *w: torch.Tensor) -> torch.Tensor:
+        return (functional.layer_norm(x, (COLS,), *w, 1e-5) * upstream).sum()
+
+    in_dims = (0, weights, weights)
+    found = torch.vmap(torch.func.grad(ours, (0, 1, 2)), in_dims)(x, *w)
+    torch.testing.assert_close(found, torch.vmap(torch.func.grad(exact, (0, 1, 2)), in_dims)(x, *w))
+
+
+def test_row_programs_have_no_forward_mode() -> None:
+    (x,) = sample([(4, COLS)])
+    with pytest.raises(NotImplementedError, match="row_program has no forward-mode derivative"):
+        torch.func.jvp(tt.swiglu, (x, x), (x, x))
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="row_program has no forward-mode derivative"):
+        tt.swiglu(forward_ad.make_dual(x, x), x)
+
+
 @pytest.mark.parametrize("function", [lambda q: attention(q, q, q), varlen], ids=["attention", "attention_varlen"])
 def test_gradients_of_each_sample_of_attention(function: Callable[..., Any]) -> None:
     (q,) = sample([(3, 9, 2, 16) if function is varlen else (3, 2, 9, 2, 16)])

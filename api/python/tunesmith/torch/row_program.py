@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from .launching import DTYPES, Launcher, Prepared, call, launch, launcher
+from .launching import DTYPES, Launcher, Prepared, call, is_transformed, launch, launcher, transformable
 
 __all__ = ["row_program", "shipped"]
 
@@ -37,7 +37,7 @@ def row_program(program: str, *inputs: torch.Tensor, numbers: Mapping[str, float
     each position is a row of the program.
     """
     values = ";".join(f"{name}={value!r}" for name, value in (numbers or {}).items())
-    outputs = torch.ops.tunesmith.row_program(list(inputs), program, values)
+    outputs = _run(inputs, program, values)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
@@ -192,12 +192,34 @@ def _backward(ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Any:
             tensors[0].new_zeros(shape, dtype=types[name]) if gradient is None else gradient.to(types[name]).contiguous()
         )
     numbers = ";".join(pair for pair in ctx.numbers.split(";") if pair.split("=")[0] in known)
-    results = dict(zip(outputs, torch.ops.tunesmith.row_program(given, text, numbers), strict=True))
+    results = dict(zip(outputs, _run(given, text, numbers), strict=True))
     found: list[torch.Tensor | None] = []
     for name, tensor in zip(forward, tensors, strict=True):
         of_input = next((result for key, result in results.items() if key.rstrip("_") == "d" + name), None)
         found.append(None if of_input is None else of_input.to(tensor.dtype))
     return found, None, None
+
+
+def _flat(program: str, numbers: str, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Run a program; transforms of torch.func see tensors that are arguments, but not those of a list."""
+    return tuple(torch.ops.tunesmith.row_program(list(inputs), program, numbers))
+
+
+def _flat_context(ctx: Any, inputs: Any, output: Any) -> None:
+    program, numbers, *tensors = inputs
+    _setup_context(ctx, (tensors, program, numbers), output)
+
+
+_flat.__name__ = "row_program"
+_transformed = transformable(
+    _flat, _flat_context, lambda ctx, *gradients: (None, None, *_backward(ctx, gradients)[0]), vmap=True
+)
+
+
+def _run(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> Sequence[torch.Tensor]:
+    if is_transformed():
+        return _transformed(program, numbers, *inputs)
+    return torch.ops.tunesmith.row_program(list(inputs), program, numbers)
 
 
 for _key in ("CPU", "CUDA"):
