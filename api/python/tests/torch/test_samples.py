@@ -46,10 +46,7 @@ def test_compiled(sample: Sample, backend: str) -> None:
     assert found.stride() == sample.function(*inputs).stride()
 
 
-def test_vmap(sample: Sample, request: pytest.FixtureRequest) -> None:
-    if request.node.callspec.id.startswith("cross_entropy"):
-        reason = "cross_entropy has no rule for vmap"
-        request.applymarker(pytest.mark.xfail(reason=reason, raises=RuntimeError, strict=False))
+def test_vmap(sample: Sample) -> None:
     inputs = sample.inputs()
     batch = [torch.stack([one, one.flip(0)]) for one in inputs]
     found = torch.vmap(sample.function)(*batch)

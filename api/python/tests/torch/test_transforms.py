@@ -120,6 +120,38 @@ def test_gradients_of_each_sample(weights: int | None) -> None:
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_gradients_of_each_sample_of_cross_entropy(reduction: str) -> None:
+    (x,) = sample([(3, 5, COLS)])
+    target = torch.randint(COLS, (3, 5))
+
+    def loss(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x, target: function(x, target, reduction=reduction, label_smoothing=0.1).square().sum()
+
+    found = torch.vmap(torch.func.grad(loss(tt.cross_entropy)))(x, target)
+    torch.testing.assert_close(found, torch.vmap(torch.func.grad(loss(functional.cross_entropy)))(x, target))
+    of_logits = torch.vmap(torch.func.grad(loss(tt.cross_entropy)), (0, None))(x, target[0])
+    exact = torch.vmap(torch.func.grad(loss(functional.cross_entropy)), (0, None))(x, target[0])
+    torch.testing.assert_close(of_logits, exact)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_gradients_of_each_sample_of_linear_cross_entropy(reduction: str) -> None:
+    x, w, b = sample([(3, 5, 16), (COLS, 16), (COLS,)])
+    target = torch.randint(COLS, (3, 5))
+
+    def ours(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return tt.linear_cross_entropy(x, w, target, linear_bias=b, reduction=reduction).square().sum()
+
+    def exact(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(functional.linear(x, w, b), target, reduction=reduction).square().sum()
+
+    in_dims = (0, None, None, 0)
+    found = torch.vmap(torch.func.grad(ours, (0, 1, 2)), in_dims)(x, w, b, target)
+    expected = torch.vmap(torch.func.grad(exact, (0, 1, 2)), in_dims)(x, w, b, target)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("weights", [None, 0])
 def test_gradients_of_each_sample_of_a_row_program(weights: int | None) -> None:
     shape = (COLS,) if weights is None else (3, COLS)
@@ -135,6 +167,57 @@ def test_gradients_of_each_sample_of_a_row_program(weights: int | None) -> None:
     in_dims = (0, weights, weights)
     found = torch.vmap(torch.func.grad(ours, (0, 1, 2)), in_dims)(x, *w)
     torch.testing.assert_close(found, torch.vmap(torch.func.grad(exact, (0, 1, 2)), in_dims)(x, *w))
+
+
+def _masked(function: Callable[..., Any], causal: bool) -> Callable[..., Any]:
+    """PyTorch's function, of columns 0 to the row's number if causal."""
+
+    def masked(x: torch.Tensor) -> torch.Tensor:
+        hidden = torch.ones(x.shape[-2:], dtype=torch.bool).triu(1)
+        return function(x.masked_fill(hidden, -torch.inf) if causal else x, -1)
+
+    return masked
+
+
+SOFTMAXES = {
+    "softmax": (tt.softmax, _masked(torch.softmax, False)),
+    "log_softmax": (tt.log_softmax, _masked(torch.log_softmax, False)),
+    "causal": (lambda x: tt.softmax(x, causal=True), _masked(torch.softmax, True)),
+    "scaled": (lambda x: tt.log_softmax(x, scale=0.5), lambda x: torch.log_softmax(0.5 * x, -1)),
+    "scaled softmax": (lambda x: tt.softmax(x, scale=0.5), lambda x: torch.softmax(0.5 * x, -1)),
+}
+
+
+@pytest.mark.parametrize("name", SOFTMAXES)
+def test_second_and_forward_mode_derivatives_of_softmax(name: str) -> None:
+    ours, exact = SOFTMAXES[name]
+    x, dx, u = sample([(6, 6), (6, 6), (6, 6)])
+
+    def loss(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x: (function(x).pow(2) * u.to(x.dtype)).sum()
+
+    _, found = torch.func.jvp(ours, (x,), (dx,))
+    _, expected = torch.func.jvp(exact, (x.double(),), (dx.double(),))
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
+    with forward_ad.dual_level():
+        dual = ours(forward_ad.make_dual(x, dx))
+        torch.testing.assert_close(forward_ad.unpack_dual(dual).tangent, found)
+    hessian = torch.func.hessian(loss(exact))(x.double())
+    for forward_over_reverse in (True, False):
+        outer = torch.func.jacfwd if forward_over_reverse else torch.func.jacrev
+        found = outer(torch.func.jacrev(loss(ours)))(x)
+        torch.testing.assert_close(found.double(), hessian, rtol=1e-4, atol=1e-5)
+    leaf, exact_leaf = x.clone().requires_grad_(), x.double().requires_grad_()
+    for function, one in ((ours, leaf), (exact, exact_leaf)):
+        (gradient,) = torch.autograd.grad(loss(function)(one), one, create_graph=True)
+        (gradient * dx.to(gradient.dtype)).sum().backward()
+    torch.testing.assert_close(leaf.grad.double(), exact_leaf.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_causal_log_softmax_has_first_derivatives_alone() -> None:
+    (x,) = sample([(6, 6)])
+    with pytest.raises(NotImplementedError, match="causal log_softmax"):
+        torch.func.jvp(lambda x: tt.log_softmax(x, causal=True), (x,), (x,))
 
 
 def test_row_programs_have_no_forward_mode() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .launching import DTYPES, Launcher, Prepared, call, launch, launcher, needs_grad
+from .launching import DTYPES, Launcher, Prepared, call, is_transformed, launch, launcher, needs_grad, transformable
 from .losses import OPTIONS, loss_shape, option_fields
 
 __all__ = ["linear_cross_entropy"]
@@ -75,11 +75,11 @@ def linear_cross_entropy(
     shape = target.shape
     hidden, target = input.reshape(-1, input.shape[-1]), target.reshape(-1)
     weight = weight if weight is None or weight.dtype == torch.float32 else weight.float()
-    fused = reduction != "none" and not return_lse
+    transformed = is_transformed()
+    fused = reduction != "none" and not return_lse and not transformed
     now = [fused and needs_grad(tensor) for tensor in (hidden, linear_weight, linear_bias)]
-    loss, lse, *_ = torch.ops.tunesmith.linear_cross_entropy(
-        hidden, linear_weight, target, linear_bias, weight, *now, *settings
-    )
+    run = _transformed if transformed else torch.ops.tunesmith.linear_cross_entropy
+    loss, lse, *_ = run(hidden, linear_weight, target, linear_bias, weight, *now, *settings)
     if reduction == "none":
         loss = loss.reshape(shape)
     return (loss, lse.reshape(shape)) if return_lse else loss
@@ -191,7 +191,8 @@ def _gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None, *
         if dloss is None:  # lse alone was used
             dloss = torch.zeros(loss_shape(ctx.options[0], hidden.shape[0]), dtype=torch.float32, device=hidden.device)
         needed = [ctx.needs_input_grad[0], ctx.needs_input_grad[1], ctx.needs_input_grad[3]]
-        gradients = torch.ops.tunesmith.linear_cross_entropy_backward(*inputs, dloss, dlse, *needed, *ctx.options)
+        backward = _transformed_backward if is_transformed() else torch.ops.tunesmith.linear_cross_entropy_backward
+        gradients = backward(*inputs, dloss, dlse, *needed, *ctx.options)
         results = [tensor if present else None for tensor, present in zip(gradients, needed, strict=True)]
     dhidden, dweight, dbias = results
     return dhidden, dweight, None, dbias if dbias is None else dbias.to(ctx.bias_dtype), *[None] * (4 + len(ctx.options))
@@ -201,12 +202,19 @@ def _no_second_derivative(ctx: Any, *_: Any) -> Any:
     raise NotImplementedError("tunesmith: linear_cross_entropy has no second derivative")
 
 
+def _no_context(*_: Any, **__: Any) -> None:
+    pass
+
+
+_transformed = transformable(torch.ops.tunesmith.linear_cross_entropy, _context, _gradient, vmap=True)
+_transformed_backward = transformable(
+    torch.ops.tunesmith.linear_cross_entropy_backward, _no_context, _no_second_derivative, vmap=True
+)
+
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("linear_cross_entropy", _kernel, _key)
     _LIBRARY.impl("linear_cross_entropy_backward", _backward_kernel, _key)
 torch.library.register_fake("tunesmith::linear_cross_entropy", _fake)
 torch.library.register_fake("tunesmith::linear_cross_entropy_backward", _backward_fake)
 torch.library.register_autograd("tunesmith::linear_cross_entropy", _gradient, setup_context=_context)
-torch.library.register_autograd(
-    "tunesmith::linear_cross_entropy_backward", _no_second_derivative, setup_context=lambda *_, **__: None
-)
+torch.library.register_autograd("tunesmith::linear_cross_entropy_backward", _no_second_derivative, setup_context=_no_context)

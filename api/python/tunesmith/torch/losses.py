@@ -294,7 +294,7 @@ def _cross_entropy_gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Te
     return _CrossEntropy.backward(ctx, dloss, dlse)
 
 
-_transformed = transformable(torch.ops.tunesmith.cross_entropy, _cross_entropy_context, _cross_entropy_gradient)
+_transformed = transformable(torch.ops.tunesmith.cross_entropy, _cross_entropy_context, _cross_entropy_gradient, vmap=True)
 
 
 def _no_second_derivative(ctx: Any, *_: Any) -> Any:
@@ -305,7 +305,9 @@ def _no_context(*_: Any, **__: Any) -> None:
     pass
 
 
-_transformed_backward = transformable(torch.ops.tunesmith.cross_entropy_backward, _no_context, _no_second_derivative)
+_transformed_backward = transformable(
+    torch.ops.tunesmith.cross_entropy_backward, _no_context, _no_second_derivative, vmap=True
+)
 
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("cross_entropy", _cross_entropy_kernel, _key)

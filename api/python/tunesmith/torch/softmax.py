@@ -268,6 +268,7 @@ class _Softmax(torch.autograd.Function):
 def _setup_context(ctx: Any, inputs: Any, output: torch.Tensor) -> None:
     x, *options, _ = inputs
     ctx.save_for_backward(output)
+    ctx.save_for_forward(output)
     ctx.options = (*options, x.dtype)
 
 
@@ -275,16 +276,69 @@ def _gradient(ctx: Any, dy: torch.Tensor) -> Any:
     return _Softmax.backward(ctx, dy)
 
 
+def _jvp(ctx: Any, dx: torch.Tensor, *_: Any) -> torch.Tensor:
+    (y,) = ctx.saved_tensors
+    logarithm, scale, causal, *_ = ctx.options
+    _require_all_columns(logarithm, causal)
+    dx, y32 = dx.float(), y.float()
+    p = y32.exp() if logarithm else y32
+    centered = dx - (p * dx).sum(-1, keepdim=True)
+    return (scale * (centered if logarithm else p * centered)).to(y.dtype)
+
+
+def _setup_backward(ctx: Any, inputs: Any, output: torch.Tensor) -> None:
+    dy, y, *options = inputs
+    ctx.save_for_backward(dy, y)
+    ctx.save_for_forward(dy, y)
+    ctx.options = tuple(options)
+
+
 def _double_backward(ctx: Any, gradient: torch.Tensor) -> Any:
-    raise NotImplementedError("tunesmith: softmax has no second derivative")
+    """Return the derivatives of dx = scale * (dy - p sum(dy)), or scale * y (dy - sum(y dy)), with respect to dy and y."""
+    dy, y = ctx.saved_tensors
+    logarithm, scale, causal, *_ = ctx.options
+    _require_all_columns(logarithm, causal)
+    g, dy32, y32 = gradient.float(), dy.float(), y.float()
+    p = y32.exp() if logarithm else y32
+    along = (g * p).sum(-1, keepdim=True)
+    if logarithm:
+        by_dy, by_y = g - along, -p * g * dy32.sum(-1, keepdim=True)
+    else:
+        by_dy, by_y = p * (g - along), g * (dy32 - (y32 * dy32).sum(-1, keepdim=True)) - dy32 * along
+    return (scale * by_dy).to(dy.dtype), (scale * by_y).to(y.dtype), *[None] * len(ctx.options)
 
 
-def _no_context(*_: Any, **__: Any) -> None:
-    pass
+def _jvp_of_backward(ctx: Any, ddy: torch.Tensor | None, dy_of_y: torch.Tensor | None, *_: Any) -> torch.Tensor:
+    """Return the change of dx for changes of dy and of y."""
+    dy, y = ctx.saved_tensors
+    logarithm, scale, causal, *_, dtype = ctx.options
+    _require_all_columns(logarithm, causal)
+    dy32, y32 = dy.float(), y.float()
+    p = y32.exp() if logarithm else y32
+    result = torch.zeros_like(p)
+    if ddy is not None:
+        change = ddy.float()
+        total = change.sum(-1, keepdim=True) if logarithm else (p * change).sum(-1, keepdim=True)
+        result = change - p * total if logarithm else p * (change - total)
+    if dy_of_y is not None:
+        change = dy_of_y.float()
+        if logarithm:
+            result = result - p * change * dy32.sum(-1, keepdim=True)
+        else:
+            centered = dy32 - (p * dy32).sum(-1, keepdim=True)
+            result = result + change * centered - p * (change * dy32).sum(-1, keepdim=True)
+    return (scale * result).to(dtype)
 
 
-_transformed = transformable(torch.ops.tunesmith.softmax, _setup_context, _gradient, vmap=True)
-_transformed_backward = transformable(torch.ops.tunesmith.softmax_backward, _no_context, _double_backward, vmap=True)
+def _require_all_columns(logarithm: bool, causal: bool) -> None:
+    if logarithm and causal:
+        raise NotImplementedError("tunesmith: causal log_softmax has neither second nor forward-mode derivatives")
+
+
+_transformed = transformable(torch.ops.tunesmith.softmax, _setup_context, _gradient, vmap=True, jvp=_jvp)
+_transformed_backward = transformable(
+    torch.ops.tunesmith.softmax_backward, _setup_backward, _double_backward, vmap=True, jvp=_jvp_of_backward
+)
 
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("softmax", _softmax_kernel, _key)
@@ -294,7 +348,7 @@ torch.library.register_fake("tunesmith::softmax", lambda x, *options: torch.empt
 torch.library.register_fake("tunesmith::softmax_backward", lambda dy, y, *options: torch.empty_like(y, dtype=options[-1]))
 torch.library.register_fake("tunesmith::softmax_out", lambda x, *options: None)
 torch.library.register_autograd("tunesmith::softmax", _gradient, setup_context=_setup_context)
-torch.library.register_autograd("tunesmith::softmax_backward", _double_backward, setup_context=_no_context)
+torch.library.register_autograd("tunesmith::softmax_backward", _double_backward, setup_context=_setup_backward)
 
 
 @torch.library.register_vmap("tunesmith::softmax")

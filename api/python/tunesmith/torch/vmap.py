@@ -37,8 +37,7 @@ def _element(arguments: Sequence[Any], dims: Sequence[Any], i: int) -> list[Any]
 
 def merged(tensor: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
     """Return a tensor with the batch merged into its first dimension; one without a batch is repeated."""
-    tensor = tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-    return tensor.flatten(0, 1)
+    return _expanded(tensor, dim, size).flatten(0, 1)
 
 
 def _split(outputs: Any, size: int) -> tuple[Any, Any]:
@@ -76,6 +75,28 @@ def _is_plain(*others: Any) -> bool:
     return rng_state is None and not arrays and not score_mod and not mask_mod
 
 
+def _cross_entropy(operator: Callable[..., Any], tensors: int) -> Rule:
+    """Return the rule of an operator whose first arguments have a row each, followed by the class weights."""
+
+    def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
+        weight_dim, reduction = in_dims[tensors], arguments[tensors + 1]
+        if weight_dim is not None or reduction != "none":
+            return looped(operator)(info, in_dims, *arguments)
+        batch = [
+            one if one is None else _expanded(one, dim, info.batch_size)
+            for one, dim in zip(arguments[:tensors], in_dims, strict=False)
+        ]
+        outputs = operator(*batch, *arguments[tensors:])
+        return outputs, pytree.tree_map(lambda _: 0, outputs)
+
+    return rule
+
+
+def _expanded(tensor: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
+    """Return a tensor with the batch as its first dimension."""
+    return tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+
+
 _ROWS, _MORE_ROWS = 3, 5
 
 
@@ -111,6 +132,10 @@ _NO_WORDS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr
 
 for _name, _rule in {
     "rms_norm": _rms_norm,
+    "cross_entropy": _cross_entropy(_OPS.cross_entropy, 2),
+    "cross_entropy_backward": _cross_entropy(_OPS.cross_entropy_backward, 5),
+    "linear_cross_entropy": looped(_OPS.linear_cross_entropy),
+    "linear_cross_entropy_backward": looped(_OPS.linear_cross_entropy_backward),
     "attention": _attention(_OPS.attention, 3, _is_plain),
     "attention_backward": _attention(_OPS.attention_backward, 6, _is_plain),
     "attention_varlen": looped(_OPS.attention_varlen),
