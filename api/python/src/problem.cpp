@@ -7,6 +7,7 @@
 #include "api/c/operations.h"
 #include "templates/op.h"
 #include "templates/render.h"
+#include "templates/row_program/shipped_op.h"
 #include "tunesmith/error.h"
 #include "tunesmith/row_program.h"
 
@@ -175,6 +176,14 @@ void bind_problem(nb::module_& module) {
   module.def(
       "shipped_program", [](const std::string& name) { return RowProgramText::shipped(name).text(); }, "name"_a,
       "Returns the text of a shipped row program, or of the gradient of one ('rms_norm_gradient').");
+  module.def(
+      "shipped_program_names",
+      [] {
+        std::vector<std::string> names;
+        for (const Op* op : shipped_program_ops()) names.emplace_back(op->name());
+        return names;
+      },
+      "Returns the shipped row programs that are operations of their own, gradients included.");
   module.def(
       "row_program_gradient", [](const std::string& program) { return RowProgramText(program).gradient().text(); },
       "program"_a, "Returns the row program that computes the gradient of a row program.");

@@ -147,3 +147,20 @@ def test_no_references_leak(engine: tunesmith.Engine, random: numpy.random.Gener
     for _ in range(100):
         plan.launch(x, y)
     assert (sys.getrefcount(x), sys.getrefcount(y)) == before
+
+
+def test_shipped_row_programs_are_operations(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    x = random.standard_normal((4, 64), dtype=numpy.float32)
+    w, b = (random.standard_normal(64, dtype=numpy.float32) for _ in range(2))
+    result = ops.layer_norm(x, w, b, eps=0.5, engine=engine)
+    found = result if isinstance(result, numpy.ndarray) else result.y
+    exact = x.astype(numpy.float64)
+    exact = (exact - exact.mean(1, keepdims=True)) / numpy.sqrt(exact.var(1, keepdims=True) + 0.5) * w + b
+    numpy.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-5)
+    gate = ops.topk_gate(x, engine=engine)
+    numpy.testing.assert_array_equal(gate.expert, numpy.argsort(-x, axis=1, kind="stable")[:, :8])
+    numpy.testing.assert_array_equal(engine.layer_norm(x, w, b, eps=0.5), result)
+    assert not hasattr(engine, "layer_nrom")
+    assert "layer_norm" in dir(ops)
+    with pytest.raises(AttributeError, match="did you mean 'layer_norm'"):
+        ops.layer_nrom  # noqa: B018

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Sequence
@@ -143,6 +144,14 @@ class Engine:
         """The cache file; empty if results are kept in memory only."""
         path = os.fspath(self._core.cache_file)
         return "" if path == "." else path
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an operation or a shipped row program that runs on this engine: engine.layer_norm(x, w, b)."""
+        from . import ops
+
+        if name.startswith("_") or name not in ops._names():
+            raise AttributeError(f"'Engine' object has no attribute '{name}'")
+        return functools.partial(ops.operation(name), engine=self)
 
     def __repr__(self) -> str:
         return f"<tunesmith.Engine on {self.device_name}, mode {self.mode}>"

@@ -1,8 +1,9 @@
 """Every operation as a function of arrays, with the fields of its description as keywords.
 
 tunesmith.ops.softmax(x, scale=0.5) takes NumPy arrays, or anything that offers the buffer protocol, and returns NumPy
-arrays; help(tunesmith.ops.softmax) lists arrays and fields. Shapes, element types and strides come from the arrays. The
-functions exist for testing and for the CPU: on a GPU, use tunesmith.torch, or prepare a plan and launch it.
+arrays; help(tunesmith.ops.softmax) lists arrays and fields. Shapes, element types and strides come from the arrays. Shipped
+row programs are functions, too: tunesmith.ops.layer_norm(x, w, b, eps=1e-5). The functions exist for testing and for the
+CPU: on a GPU, use tunesmith.torch, or prepare a plan and launch it.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ class Operation:
             value = named.get(array.name)
             if value is not None and (array.name not in flags or not isinstance(value, bool | int | str)):
                 given[array.name] = named.pop(array.name)
+        _move_numbers(named, flags)
         engine = engine or default_engine("host")
         problem = self.problem(given, **named)
         sources, outputs = dict(given), _outputs(self.name, problem, out)
@@ -111,23 +113,40 @@ class Operation:
 
 
 @functools.cache
+def _names() -> list[str]:
+    return _core.operation_names() + _core.shipped_program_names()
+
+
+def _move_numbers(named: dict[str, Any], flags: set[str]) -> None:
+    """Make the field `numbers` of keywords that are numbers of a row program."""
+    if "numbers" not in flags:
+        return
+    numbers = {key: value for key, value in named.items() if key not in flags and isinstance(value, int | float)}
+    given = [named.pop("numbers")] if named.get("numbers") else []
+    for key in numbers:
+        del named[key]
+    if numbers or given:
+        named["numbers"] = ";".join(given + [f"{key}={value!r}" for key, value in numbers.items()])
+
+
+@functools.cache
 def operation(name: str) -> Operation:
-    """Return an operation by name; InvalidArgument lists the names."""
-    if name not in _core.operation_names():
-        raise InvalidArgument(f"operation is '{name}'; allowed: {', '.join(_core.operation_names())}")
+    """Return an operation, or a shipped row program, by name; InvalidArgument lists the names."""
+    if name not in _names():
+        raise InvalidArgument(f"operation is '{name}'; allowed: {', '.join(_names())}")
     return Operation(name)
 
 
 def __getattr__(name: str) -> Operation:
-    if name.startswith("_") or name not in _core.operation_names():
-        near = difflib.get_close_matches(name, _core.operation_names(), 1)
+    if name.startswith("_") or name not in _names():
+        near = difflib.get_close_matches(name, _names(), 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise AttributeError(f"module 'tunesmith.ops' has no operation '{name}'{hint}")
     return operation(name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_core.operation_names()])
+    return sorted([*__all__, *_names()])
 
 
 def _signature(name: str) -> inspect.Signature:
