@@ -4,6 +4,7 @@
 // `search`, also the fastest configurations of the bucket's kernels where the default is more than 8% behind. Needs a GPU.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -23,6 +24,7 @@
 namespace tunesmith::bench {
 namespace {
 
+constexpr std::array programs{"layer_norm", "swiglu", "row_quantize"};
 constexpr std::int64_t most_cols = 131072, most_elements = std::int64_t{1} << 26;
 
 struct Work {
@@ -65,8 +67,8 @@ std::vector<Work> works_of(const std::string& widths, std::string_view only) {
         works.push_back(
             {std::string(op) + (more.empty() ? " " : " with gradient ") + std::string(name(dtype)), problem, {}, {}});
       };
-      if (only == "programs" || only == "layer_norm" || only == "swiglu" || only == "row_quantize") {
-        for (const char* program : {"layer_norm", "swiglu", "row_quantize"}) add(program);
+      if (only == "programs" || std::ranges::find(programs, only) != programs.end()) {
+        for (const char* program : programs) add(program);
         continue;
       }
       add("softmax");

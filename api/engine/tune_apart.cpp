@@ -53,8 +53,7 @@ Tuned parse_answer(const std::string& out) {
 
 constexpr const char* progress_mark = "progress ";
 
-/// Passes on a line of progress_text(); ignores other lines, which libraries print. What the callback throws is in the
-/// report.
+/// Passes on a line of progress_text(); ignores other lines, which libraries print.
 void read_progress(const std::string& line, TuningReport& report) {
   if (report.is_cancelled() || !line.starts_with(progress_mark)) return;
   std::istringstream text(line.substr(std::strlen(progress_mark)));
@@ -63,8 +62,7 @@ void read_progress(const std::string& line, TuningReport& report) {
   if (!(text >> done >> total >> std::ws) || !std::getline(text, what)) return;
   try {
     report.step(done, total, what);
-  } catch (...) {
-    if (!report.is_cancelled()) throw;
+  } catch (...) {  // by the callback: the report keeps it, and the process is stopped
   }
 }
 

@@ -51,8 +51,12 @@ CrossEntropyBackwardProblem backward_problem(const LinearCrossEntropyProblem& pr
   return chunk;
 }
 
+/// Returns what a product uses of an alignment: no access is wider.
+std::int64_t used(std::int64_t alignment) { return std::min<std::int64_t>(alignment, 16); }
+
 /// Returns the alignment of a chunk's rows: a chunk starts where the previous one ends.
-std::int64_t aligned_rows(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t alignment) {
+std::int64_t aligned_rows(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t of_matrix) {
+  std::int64_t alignment = used(of_matrix);
   const std::int64_t bytes = chunks.chunk_tokens * problem.hidden_size * size_of(problem.dtype);
   while (chunks.chunks > 1 && bytes % alignment != 0) alignment /= 2;
   return alignment;
@@ -67,8 +71,8 @@ LinearChunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCro
     chunk.cross_entropy_backward =
         engine.prepare(backward_problem(problem, chunks, rows), PrepareOptions{.mode = options.mode});
 
-  const std::int64_t hidden_alignment = aligned_rows(problem, chunks, std::min<std::int64_t>(problem.hidden_alignment, 16));
-  const std::int64_t weight_alignment = std::min<std::int64_t>(problem.weight_alignment, 16);
+  const std::int64_t hidden_alignment = aligned_rows(problem, chunks, problem.hidden_alignment);
+  const std::int64_t weight_alignment = used(problem.weight_alignment);
   MatmulProblem logits;  // hidden weight^T + bias
   logits.dtype = problem.dtype;
   logits.out_dtype = logits_dtype(problem);
@@ -80,7 +84,7 @@ LinearChunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCro
   logits.a_alignment = hidden_alignment;
   logits.b_alignment = weight_alignment;
   logits.bias = problem.bias;
-  logits.bias_alignment = std::min<std::int64_t>(problem.bias_alignment, 16);
+  logits.bias_alignment = used(problem.bias_alignment);
   chunk.logits = matmul.prepare(logits);
 
   if (problem.dhidden) {  // dlogits weight
@@ -91,7 +95,7 @@ LinearChunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCro
     product.k = problem.vocab_size;
     product.a_row_stride = chunks.row_stride;
     product.b_alignment = weight_alignment;
-    product.c_alignment = aligned_rows(problem, chunks, std::min<std::int64_t>(problem.dhidden_alignment, 16));
+    product.c_alignment = aligned_rows(problem, chunks, problem.dhidden_alignment);
     chunk.dhidden = matmul.prepare(product);
   }
   if (problem.dweight) {  // dlogits^T hidden
@@ -104,7 +108,7 @@ LinearChunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCro
     product.transpose_a = true;
     product.a_row_stride = chunks.row_stride;
     product.b_alignment = hidden_alignment;
-    product.c_alignment = std::min<std::int64_t>(problem.dweight_alignment, 16);
+    product.c_alignment = used(problem.dweight_alignment);
     chunk.dweight = matmul.prepare(product);
   }
   if (problem.dbias) {  // a row of ones times dlogits

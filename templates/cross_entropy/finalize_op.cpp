@@ -36,7 +36,7 @@ KeyParts ParsedDivisor::key() const {
 SourceParts ParsedDivisor::source_parts(const Config&) const {
   const bool narrow = p_.target_dtype == DType::i32;
   return one_block::source(
-      "cross_entropy/finalize.cuh", "cross_entropy_divisor", "DivisorParams", sizeof(DivisorParams),
+      "cross_entropy_divisor", "DivisorParams", sizeof(DivisorParams),
       std::string("<") + (narrow ? "int" : "tunesmith::int64") + (p_.scaled_weight ? ", true>" : ", false>"));
 }
 
@@ -107,7 +107,7 @@ KeyParts ParsedReduce::key() const {
 }
 
 SourceParts ParsedReduce::source_parts(const Config&) const {
-  return one_block::source("cross_entropy/finalize.cuh", "cross_entropy_reduce", "ReduceParams", sizeof(ReduceParams), "");
+  return one_block::source("cross_entropy_reduce", "ReduceParams", sizeof(ReduceParams), "");
 }
 
 LaunchPlan ParsedReduce::launch_plan(const Config&, const DeviceInfo&) const {

@@ -71,10 +71,10 @@ LaunchPlan launch_plan(const char* entry, std::span<const std::byte> params, con
   return plan;
 }
 
-SourceParts source(const std::string& main_template, const std::string& entry, const std::string& params,
-                   std::size_t params_bytes, const std::string& arguments) {
+SourceParts source(const std::string& entry, const std::string& params, std::size_t params_bytes,
+                   const std::string& arguments) {
   SourceParts parts;
-  parts.main_template = main_template;
+  parts.main_template = "cross_entropy/finalize.cuh";
   parts.specialized_for = {{"specialized for", "any number of rows"}};
   parts.constants = "static_assert(sizeof(tunesmith::" + params + ") == " + std::to_string(params_bytes) +
                     " && tunesmith::reduction_threads == " + std::to_string(threads) +

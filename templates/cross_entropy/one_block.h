@@ -2,8 +2,6 @@
 // Operations of one block that prepare or finish a cross-entropy computed in chunks of rows: their single configuration,
 // source, launch plan, inputs and comparison.
 
-#include <cstring>
-
 #include "templates/op.h"
 #include "tunesmith/cross_entropy.h"
 
@@ -44,9 +42,10 @@ LaunchPlan launch_plan(const char* entry, const Params& params, const std::vecto
   return launch_plan(entry, std::as_bytes(std::span(&params, 1)), arrays, offsets);
 }
 
-/// Returns the source of `entry`, which calls the function of that name in `main_template` with the template `arguments`.
-SourceParts source(const std::string& main_template, const std::string& entry, const std::string& params,
-                   std::size_t params_bytes, const std::string& arguments);
+/// Returns the source of `entry`, which calls the function of that name in cross_entropy/finalize.cuh with the template
+/// `arguments`.
+SourceParts source(const std::string& entry, const std::string& params, std::size_t params_bytes,
+                   const std::string& arguments);
 
 /// Compares single float32 values with float64 ones; `magnitude` is the sum of the absolute terms.
 class Comparison {

@@ -15,8 +15,7 @@ KeyParts ParsedUpstream::key() const {
 }
 
 SourceParts ParsedUpstream::source_parts(const Config&) const {
-  return one_block::source("cross_entropy/finalize.cuh", "cross_entropy_upstream", "UpstreamParams", sizeof(UpstreamParams),
-                           "");
+  return one_block::source("cross_entropy_upstream", "UpstreamParams", sizeof(UpstreamParams), "");
 }
 
 LaunchPlan ParsedUpstream::launch_plan(const Config&, const DeviceInfo&) const {

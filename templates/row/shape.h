@@ -11,6 +11,9 @@
 
 namespace tunesmith::row {
 
+/// Static shared memory that the partial results of a row program may take, in bytes: CUDA allows a kernel 48 KiB.
+inline constexpr std::int64_t most_exchanged_bytes = 46 << 10;
+
 /// One array of rows.
 struct Rows {
   std::int64_t stride = 0;       ///< elements

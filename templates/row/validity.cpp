@@ -106,10 +106,9 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
   std::string reason = why_not_on_device(config, shape, device);
   if (reason.empty() && config.variant == Variant::persistent) reason = why_not_persistent(config, shape);
   if (reason.empty() && config.variant == Variant::pipeline) reason = why_not_streamed(config, shape, device);
-  constexpr std::int64_t most_static_bytes = 46 << 10;  // CUDA allows 48 KiB
-  if (const std::int64_t bytes = static_exchange_bytes(config, shape); reason.empty() && bytes > most_static_bytes)
+  if (const std::int64_t bytes = static_exchange_bytes(config, shape); reason.empty() && bytes > most_exchanged_bytes)
     reason = "the warps of a row exchange " + number(bytes) + " bytes through shared memory; there are " +
-             number(most_static_bytes) + "; use fewer threads, or fewer rows of a batch";
+             number(most_exchanged_bytes) + "; use fewer threads, or fewer rows of a batch";
   if (reason.empty() && config.holds_row()) reason = why_row_does_not_fit(config, shape, device);
   if (reason.empty()) reason = why_not_resident(config, shape, device);
   if (reason.empty() && config.variant == Variant::split && config.blocks_per_row > shape.vectors_per_row())

@@ -12,6 +12,17 @@
 namespace tunesmith::row_program {
 namespace {
 
+template <typename Array>
+row::Rows rows_of(const RowProgramProblem& problem, const Array& array) {
+  return {stride_of(problem, array.name, array.kind), alignment_of(problem, array.name), dtype_of(*array.type)};
+}
+
+[[noreturn]] void reject(const std::string& array, const std::string& why) {
+  throw Error(ErrorCode::unsupported, "the array ", array, " of the program ", why);
+}
+
+}  // namespace
+
 std::int64_t alignment_of(const RowProgramProblem& problem, const std::string& array) {
   const std::int64_t* const given = find_property(problem.alignments, array);
   return given == nullptr ? 16 : *given;
@@ -23,17 +34,6 @@ std::int64_t stride_of(const RowProgramProblem& problem, const std::string& arra
   return kind == Kind::group ? problem.cols / std::max<std::int64_t>(problem.program.group(), 1)
                              : problem.cols * problem.inner;
 }
-
-template <typename Array>
-row::Rows rows_of(const RowProgramProblem& problem, const Array& array) {
-  return {stride_of(problem, array.name, array.kind), alignment_of(problem, array.name), dtype_of(*array.type)};
-}
-
-[[noreturn]] void reject(const std::string& array, const std::string& why) {
-  throw Error(ErrorCode::unsupported, "the array ", array, " of the program ", why);
-}
-
-}  // namespace
 
 DType dtype_of(Type type) {
   switch (type) {

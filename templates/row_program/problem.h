@@ -14,6 +14,11 @@ namespace tunesmith::row_program {
 /// What errors call a program's text.
 inline constexpr const char* text_name = "program";
 
+/// Returns the bytes that the array's address is a multiple of, as promised.
+std::int64_t alignment_of(const RowProgramProblem& problem, const std::string& array);
+/// Returns the elements between the array's rows.
+std::int64_t stride_of(const RowProgramProblem& problem, const std::string& array, Kind kind);
+
 DType dtype_of(Type type);
 Type type_of(DType dtype);
 RowProgramDims dims_of(Kind kind);

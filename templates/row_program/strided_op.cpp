@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstddef>
 #include <cstring>
 #include <numeric>
 
@@ -13,6 +12,7 @@
 #include "templates/row_program/emit.h"
 #include "templates/row_program/op.h"
 #include "templates/row_program/separate.h"
+#include "templates/strided/source.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -27,11 +27,6 @@ void over_full_arrays(const Program& program, const Body& body) {
     if (input.kind == Kind::full) body(input.name, row_program::dtype_of(*input.type), false);
   for (const row_program::Output& output : program.outputs)
     if (output.kind == Kind::full) body(output.name, row_program::dtype_of(*output.type), true);
-}
-
-std::int64_t row_stride_of(const RowProgramProblem& problem, const std::string& array) {
-  const std::int64_t* const given = find_property(problem.row_strides, array);
-  return given != nullptr ? *given : problem.cols * problem.inner;
 }
 
 int largest_exchange(const Program& program) {
@@ -54,9 +49,8 @@ strided::Shape strided_shape_of(const RowProgramProblem& problem, const Program&
   std::int64_t aligned = std::min<std::int64_t>(widest_vector, static_cast<std::int64_t>(few)), inputs = 0;
   DType input = DType::i8, output = DType::i8;
   over_full_arrays(program, [&](const std::string& name, DType dtype, bool is_output) {
-    const std::int64_t* const given = find_property(problem.alignments, name);
-    const std::int64_t bytes = given != nullptr ? *given : 16, element = size_of(dtype);
-    const std::int64_t strides = std::gcd(row_stride_of(problem, name), problem.inner) * element;
+    const std::int64_t bytes = row_program::alignment_of(problem, name), element = size_of(dtype);
+    const std::int64_t strides = std::gcd(row_program::stride_of(problem, name, Kind::full), problem.inner) * element;
     aligned = std::min(aligned, std::max<std::int64_t>(std::gcd(bytes, strides) / element, 1));
     if (!is_output) ++inputs;
     DType& widest = is_output ? output : input;
@@ -103,12 +97,12 @@ std::string ParsedStridedRowProgram::why_invalid(const DeviceInfo& device, const
            "; allowed for a row program with inner: resident, two_pass";
   const Program& program = typed.reads_twice() ? program_ : resident_program_;
   const std::int64_t floats = largest_exchange(program), vector = shape().vector();
-  constexpr std::int64_t float_bytes = 4, most_bytes = 46 << 10;
+  constexpr std::int64_t float_bytes = 4;
   const std::int64_t groups = typed.lanes < 32 ? typed.threads / 32 : typed.members();
   const std::int64_t bytes = groups > 1 ? program.stages * groups * typed.lanes * vector * floats * float_bytes : 0;
-  if (bytes > most_bytes)
+  if (bytes > row::most_exchanged_bytes)
     return "the threads exchange " + std::to_string(bytes) + " bytes through shared memory; there are " +
-           std::to_string(most_bytes) + "; use fewer threads or lanes";
+           std::to_string(row::most_exchanged_bytes) + "; use fewer threads or lanes";
   if (typed.reads_twice()) return {};
   std::int64_t needed = 32 + vector * (floats + 4);
   over_full_arrays(program_, [&](const std::string&, DType dtype, bool output) {
@@ -220,35 +214,35 @@ SourceParts ParsedStridedRowProgram::source_parts(const Config& config) const {
   params.insert(params.rfind("};"), "  int64 vectors;\n  int64 vectors_per_row;\n  int64 inner;\n");
   parts.constants = "namespace tunesmith {\n\n" + params + row_program::program_definition(program, columns) +
                     "\n}  // namespace tunesmith\n\n" + parts.constants + own_params().assertions();
-  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(typed.threads) + ", " +
-                  std::to_string(typed.min_blocks) + ")\n" + std::string(op().name()) +
-                  "(const __grid_constant__ tunesmith::RowProgramParams params) {\n  tunesmith::row_program_strided_" +
-                  (twice ? "two_pass" : "resident") + "<tunesmith::Program, shape, config>(params);\n}\n";
+  parts.kernels = strided::kernel(
+      typed.threads, typed.min_blocks, std::string(op().name()), "RowProgramParams",
+      std::string("row_program_strided_") + (twice ? "two_pass" : "resident") + "<tunesmith::Program, shape, config>");
   return parts;
 }
 
-LaunchPlan ParsedStridedRowProgram::launch_plan(const Config& config, const DeviceInfo& device) const {
-  LaunchPlan plan = StridedProblem::launch_plan(config, device);
-  RowParams params{};
-  std::memcpy(&params, plan.params.data(), sizeof params);
+LaunchPlan ParsedStridedRowProgram::launch_plan(const Config& config, const DeviceInfo&) const {
+  LaunchPlan plan;
   const row::OwnParams own = own_params();
   const std::span<const ArrayInfo> arrays = array_view();
-  plan.pointers.clear();
   for (const ArrayInfo& array : arrays) {
     const auto in_place = std::ranges::find(arrays, array.in_place_of, &ArrayInfo::name);
     plan.pointers.push_back({array.name, own.offset_of(array.name).value(), static_cast<std::uint32_t>(array.alignment),
                              array.extent_bytes(), array.output, false,
                              array.in_place_of.empty() ? -1 : static_cast<int>(in_place - arrays.begin())});
   }
+  RowParams params{};
   params.rows = typed_.rows * typed_.inner;
+  params.cols = static_cast<std::int32_t>(typed_.cols);
+  params.groups = 1;
   bool first = true;
   over_full_arrays(program_, [&](const std::string& name, DType, bool) {
-    if (first) params.input_stride[0] = row_stride_of(typed_, name);
+    if (first) params.input_stride[0] = row_program::stride_of(typed_, name, Kind::full);
     first = false;
   });
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
   plan.params.insert(plan.params.end(), own.bytes().begin(), own.bytes().end());
+  strided::add_kernels(strided::TypedConfig::parse(config), shape(), std::string(op().name()), plan);
   return plan;
 }
 

@@ -22,6 +22,8 @@ from .launching import (
     launch,
     launcher,
     needs_grad,
+    no_context,
+    no_second_derivative,
     transformable,
 )
 
@@ -446,15 +448,8 @@ def _gradient_without_arrays(ctx: Any, *douts: Any) -> Any:
 _transformed = transformable(torch.ops.tunesmith.attention, _setup_context, _gradient_without_arrays, vmap=True)
 
 
-def _no_second_derivative(ctx: Any, *_: Any) -> Any:
-    raise NotImplementedError("tunesmith: attention has no second derivative")
-
-
-def _no_context(*_: Any, **__: Any) -> None:
-    pass
-
-
-_transformed_backward = transformable(torch.ops.tunesmith.attention_backward, _no_context, _no_second_derivative, vmap=True)
+_no_second_derivative = no_second_derivative("attention")
+_transformed_backward = transformable(torch.ops.tunesmith.attention_backward, no_context, _no_second_derivative, vmap=True)
 
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("attention", run_attention, _key)
@@ -462,4 +457,4 @@ for _key in ("CPU", "CUDA"):
 torch.library.register_fake("tunesmith::attention", _fake)
 torch.library.register_fake("tunesmith::attention_backward", _fake_backward)
 torch.library.register_autograd("tunesmith::attention", _gradient, setup_context=_setup_context)
-torch.library.register_autograd("tunesmith::attention_backward", _no_second_derivative, setup_context=_no_context)
+torch.library.register_autograd("tunesmith::attention_backward", _no_second_derivative, setup_context=no_context)

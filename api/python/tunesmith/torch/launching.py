@@ -283,6 +283,26 @@ def transformable(
     return type("Transformed", (torch.autograd.Function,), members).apply  # type: ignore[attr-defined]
 
 
+def no_second_derivative(operation: str) -> Callable[..., Any]:
+    """Return the gradient of an operation's gradient, which raises NotImplementedError."""
+
+    def gradient(ctx: Any, *_: Any) -> Any:
+        raise NotImplementedError(f"tunesmith: {operation} has no second derivative")
+
+    return gradient
+
+
+def no_context(*_: Any, **__: Any) -> None:
+    """Save nothing for a gradient."""
+
+
+def with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """Return the tensor, or a copy if it has other strides."""
+    if tensor.stride() == strides:
+        return tensor
+    return torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
+
+
 def needs_grad(*tensors: torch.Tensor | None) -> bool:
     """Whether autograd records a call."""
     return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)

@@ -7,7 +7,19 @@ from typing import Any
 
 import torch
 
-from .launching import DTYPES, Launcher, Prepared, call, is_transformed, launch, launcher, needs_grad, transformable
+from .launching import (
+    DTYPES,
+    Launcher,
+    Prepared,
+    call,
+    is_transformed,
+    launch,
+    launcher,
+    needs_grad,
+    no_context,
+    no_second_derivative,
+    transformable,
+)
 from .losses import OPTIONS, loss_shape, option_fields
 
 __all__ = ["linear_cross_entropy"]
@@ -107,7 +119,7 @@ def _prepare(
         **{name: True for name in ("class_weight", "bias", "dloss", "dlse") if inputs.get(name) is not None},
         **{name: True for name, wanted in zip(("dhidden", "dweight", "dbias"), gradients, strict=True) if wanted},
     }
-    outputs: dict[str, Any] = {"loss": (loss_shape(others[0], hidden.shape[0]), torch.float32)}
+    outputs: dict[str, Any] = {"loss": (loss_shape(others[0], hidden.shape[:1]), torch.float32)}
     if forward:
         outputs["lse"] = ((hidden.shape[0],), torch.float32)
     shapes = (hidden.shape, linear_weight.shape, linear_weight.shape[:1])
@@ -149,7 +161,7 @@ def _kernel(*arguments: Any) -> Any:
 
 def _fake(*arguments: Any) -> Any:
     (hidden, linear_weight), gradients, reduction = arguments[:2], arguments[5:8], arguments[8]
-    loss = hidden.new_empty(loss_shape(reduction, hidden.shape[0]), dtype=torch.float32)
+    loss = hidden.new_empty(loss_shape(reduction, hidden.shape[:1]), dtype=torch.float32)
     lse = hidden.new_empty(hidden.shape[:1], dtype=torch.float32)
     return (loss, lse, *_empty(hidden, linear_weight, gradients))
 
@@ -189,7 +201,7 @@ def _gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None, *
         inputs = ctx.saved_tensors
         hidden = inputs[0]
         if dloss is None:  # lse alone was used
-            dloss = torch.zeros(loss_shape(ctx.options[0], hidden.shape[0]), dtype=torch.float32, device=hidden.device)
+            dloss = torch.zeros(loss_shape(ctx.options[0], hidden.shape[:1]), dtype=torch.float32, device=hidden.device)
         needed = [ctx.needs_input_grad[0], ctx.needs_input_grad[1], ctx.needs_input_grad[3]]
         backward = _transformed_backward if is_transformed() else torch.ops.tunesmith.linear_cross_entropy_backward
         gradients = backward(*inputs, dloss, dlse, *needed, *ctx.options)
@@ -198,17 +210,10 @@ def _gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None, *
     return dhidden, dweight, None, dbias if dbias is None else dbias.to(ctx.bias_dtype), *[None] * (4 + len(ctx.options))
 
 
-def _no_second_derivative(ctx: Any, *_: Any) -> Any:
-    raise NotImplementedError("tunesmith: linear_cross_entropy has no second derivative")
-
-
-def _no_context(*_: Any, **__: Any) -> None:
-    pass
-
-
+_no_second_derivative = no_second_derivative("linear_cross_entropy")
 _transformed = transformable(torch.ops.tunesmith.linear_cross_entropy, _context, _gradient, vmap=True)
 _transformed_backward = transformable(
-    torch.ops.tunesmith.linear_cross_entropy_backward, _no_context, _no_second_derivative, vmap=True
+    torch.ops.tunesmith.linear_cross_entropy_backward, no_context, _no_second_derivative, vmap=True
 )
 
 for _key in ("CPU", "CUDA"):
@@ -217,4 +222,4 @@ for _key in ("CPU", "CUDA"):
 torch.library.register_fake("tunesmith::linear_cross_entropy", _fake)
 torch.library.register_fake("tunesmith::linear_cross_entropy_backward", _backward_fake)
 torch.library.register_autograd("tunesmith::linear_cross_entropy", _gradient, setup_context=_context)
-torch.library.register_autograd("tunesmith::linear_cross_entropy_backward", _no_second_derivative, setup_context=_no_context)
+torch.library.register_autograd("tunesmith::linear_cross_entropy_backward", _no_second_derivative, setup_context=no_context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,7 +22,10 @@ from .launching import (
     launch,
     launcher,
     needs_grad,
+    no_context,
+    no_second_derivative,
     transformable,
+    with_strides,
 )
 from .soft_targets import soft_cross_entropy
 
@@ -120,8 +124,9 @@ def option_fields(
     }
 
 
-def loss_shape(reduction: str, rows: int) -> tuple[int, ...]:
-    return (rows,) if reduction == "none" else ()
+def loss_shape(reduction: str, rows: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of the loss; rows: that of the targets."""
+    return tuple(rows) if reduction == "none" else ()
 
 
 def row_fields(
@@ -144,10 +149,6 @@ def row_fields(
     }
 
 
-def _loss_shape(reduction: str, target: torch.Tensor) -> tuple[int, ...]:
-    return tuple(target.shape) if reduction == "none" else ()
-
-
 def _class_fields(
     logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, options: tuple[Any, ...]
 ) -> dict[str, Any] | None:
@@ -167,7 +168,7 @@ def _prepare(*options: Any) -> Any:
             return None
         if weight is not None and (weight.dtype != torch.float32 or not weight.is_contiguous()):
             return None
-        loss = (_loss_shape(options[0], target), torch.float32)
+        loss = (loss_shape(options[0], target.shape), torch.float32)
         outputs = {"loss": loss, "lse": (tuple(target.shape), torch.float32)}
         if options[3]:
             outputs["z_loss"] = loss
@@ -192,7 +193,7 @@ def _eager(return_lse: bool, *options: Any) -> Launcher:
         dlse: torch.Tensor | None,
     ) -> torch.Tensor:
         if dloss is None:  # lse alone was used
-            dloss = lse.new_zeros(_loss_shape(options[0], lse))
+            dloss = lse.new_zeros(loss_shape(options[0], lse.shape))
         return torch.ops.tunesmith.cross_entropy_backward(logits, target, lse, dloss, dlse, weight, *options)
 
     recording = Gradient(1, 2, (0, 1, 4, 2), gradient)
@@ -248,7 +249,7 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None) -> Any:
         logits, target, lse, weight = ctx.saved_tensors
         if dloss is None:  # lse alone was used
-            dloss = lse.new_zeros(_loss_shape(ctx.options[0], lse))
+            dloss = lse.new_zeros(loss_shape(ctx.options[0], lse.shape))
         backward = _transformed_backward if is_transformed() else torch.ops.tunesmith.cross_entropy_backward
         gradient = backward(logits, target, lse, dloss, dlse, weight, *ctx.options)
         return gradient, *[None] * (2 + len(ctx.options))
@@ -260,7 +261,7 @@ def _cross_entropy_kernel(logits: torch.Tensor, target: torch.Tensor, weight: to
 
 def _cross_entropy_fake(logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *options: Any) -> Any:
     return (
-        logits.new_empty(_loss_shape(options[0], target), dtype=torch.float32),
+        logits.new_empty(loss_shape(options[0], target.shape), dtype=torch.float32),
         logits.new_empty(target.shape, dtype=torch.float32),
     )
 
@@ -277,9 +278,7 @@ def _cross_entropy_backward_kernel(
     dlse = None if dlse is None else dlse.contiguous()
     result = call(_backward(*options), logits, target.contiguous(), lse, dloss.contiguous(), dlse, weight)
     if not logits.is_contiguous():  # a copy may have been
-        promised = _gradient_like(logits).stride()
-        if result.stride() != promised:
-            result = torch.empty_strided(result.shape, promised, dtype=result.dtype, device=result.device).copy_(result)
+        result = with_strides(result, _gradient_like(logits).stride())
     return result
 
 
@@ -297,16 +296,9 @@ def _cross_entropy_gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Te
 _transformed = transformable(torch.ops.tunesmith.cross_entropy, _cross_entropy_context, _cross_entropy_gradient, vmap=True)
 
 
-def _no_second_derivative(ctx: Any, *_: Any) -> Any:
-    raise NotImplementedError("tunesmith: cross_entropy has no second derivative")
-
-
-def _no_context(*_: Any, **__: Any) -> None:
-    pass
-
-
+_no_second_derivative = no_second_derivative("cross_entropy")
 _transformed_backward = transformable(
-    torch.ops.tunesmith.cross_entropy_backward, _no_context, _no_second_derivative, vmap=True
+    torch.ops.tunesmith.cross_entropy_backward, no_context, _no_second_derivative, vmap=True
 )
 
 for _key in ("CPU", "CUDA"):
@@ -315,4 +307,4 @@ for _key in ("CPU", "CUDA"):
 torch.library.register_fake("tunesmith::cross_entropy", _cross_entropy_fake)
 torch.library.register_fake("tunesmith::cross_entropy_backward", lambda logits, *_: torch.empty_like(logits))
 torch.library.register_autograd("tunesmith::cross_entropy", _cross_entropy_gradient, setup_context=_cross_entropy_context)
-torch.library.register_autograd("tunesmith::cross_entropy_backward", _no_second_derivative, setup_context=_no_context)
+torch.library.register_autograd("tunesmith::cross_entropy_backward", _no_second_derivative, setup_context=no_context)

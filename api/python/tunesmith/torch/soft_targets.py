@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .launching import DTYPES, is_compiling, is_transformed, needs_grad
+from .launching import DTYPES, is_compiling, is_transformed, needs_grad, no_second_derivative
 
 __all__ = ["soft_cross_entropy"]
 
@@ -102,9 +102,7 @@ class _WithoutDerivative(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         pass
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        raise NotImplementedError("tunesmith: cross_entropy has no second derivative")
+    backward = staticmethod(no_second_derivative("cross_entropy"))
 
 
 def _program(what: str, dtype: str, target_dtype: str, weight: bool, z_loss: bool, softcap: bool, scale: bool) -> str:

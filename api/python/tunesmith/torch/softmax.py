@@ -22,6 +22,7 @@ from .launching import (
     launcher,
     needs_grad,
     transformable,
+    with_strides,
 )
 
 __all__ = ["log_softmax", "softmax"]
@@ -228,9 +229,7 @@ def _call(run: Launcher, *tensors: torch.Tensor) -> Any:
     result = run(*tensors)
     if result is NotImplemented:
         result = call(run, *tensors)
-        promised = _like(tensors[-1], result.dtype).stride()
-        if result.stride() != promised:
-            result = torch.empty_strided(result.shape, promised, dtype=result.dtype, device=result.device).copy_(result)
+        result = with_strides(result, _like(tensors[-1], result.dtype).stride())
     return result
 
 
@@ -278,12 +277,26 @@ def _gradient(ctx: Any, dy: torch.Tensor) -> Any:
 
 def _jvp(ctx: Any, dx: torch.Tensor, *_: Any) -> torch.Tensor:
     (y,) = ctx.saved_tensors
+    logarithm, scale = _options_with_derivatives(ctx)
+    return (scale * _change(_probabilities(y, logarithm), dx.float(), logarithm)).to(y.dtype)
+
+
+def _options_with_derivatives(ctx: Any) -> tuple[bool, float]:
+    """Return logarithm and scale. Raises NotImplementedError for options without the derivatives of PyTorch's operations."""
     logarithm, scale, causal, *_ = ctx.options
-    _require_all_columns(logarithm, causal)
-    dx, y32 = dx.float(), y.float()
-    p = y32.exp() if logarithm else y32
+    if logarithm and causal:
+        raise NotImplementedError("tunesmith: causal log_softmax has neither second nor forward-mode derivatives")
+    return logarithm, scale
+
+
+def _probabilities(y: torch.Tensor, logarithm: bool) -> torch.Tensor:
+    return y.float().exp() if logarithm else y.float()
+
+
+def _change(p: torch.Tensor, dx: torch.Tensor, logarithm: bool) -> torch.Tensor:
+    """Return the change of y for a change of x, without the scale."""
     centered = dx - (p * dx).sum(-1, keepdim=True)
-    return (scale * (centered if logarithm else p * centered)).to(y.dtype)
+    return centered if logarithm else p * centered
 
 
 def _setup_backward(ctx: Any, inputs: Any, output: torch.Tensor) -> None:
@@ -296,30 +309,25 @@ def _setup_backward(ctx: Any, inputs: Any, output: torch.Tensor) -> None:
 def _double_backward(ctx: Any, gradient: torch.Tensor) -> Any:
     """Return the derivatives of dx = scale * (dy - p sum(dy)), or scale * y (dy - sum(y dy)), with respect to dy and y."""
     dy, y = ctx.saved_tensors
-    logarithm, scale, causal, *_ = ctx.options
-    _require_all_columns(logarithm, causal)
-    g, dy32, y32 = gradient.float(), dy.float(), y.float()
-    p = y32.exp() if logarithm else y32
-    along = (g * p).sum(-1, keepdim=True)
+    logarithm, scale = _options_with_derivatives(ctx)
+    g, dy32, p = gradient.float(), dy.float(), _probabilities(y, logarithm)
+    by_dy = _change(p, g, logarithm)
     if logarithm:
-        by_dy, by_y = g - along, -p * g * dy32.sum(-1, keepdim=True)
+        by_y = -p * g * dy32.sum(-1, keepdim=True)
     else:
-        by_dy, by_y = p * (g - along), g * (dy32 - (y32 * dy32).sum(-1, keepdim=True)) - dy32 * along
+        by_y = g * (dy32 - (p * dy32).sum(-1, keepdim=True)) - dy32 * (g * p).sum(-1, keepdim=True)
     return (scale * by_dy).to(dy.dtype), (scale * by_y).to(y.dtype), *[None] * len(ctx.options)
 
 
 def _jvp_of_backward(ctx: Any, ddy: torch.Tensor | None, dy_of_y: torch.Tensor | None, *_: Any) -> torch.Tensor:
     """Return the change of dx for changes of dy and of y."""
     dy, y = ctx.saved_tensors
-    logarithm, scale, causal, *_, dtype = ctx.options
-    _require_all_columns(logarithm, causal)
-    dy32, y32 = dy.float(), y.float()
-    p = y32.exp() if logarithm else y32
+    logarithm, scale = _options_with_derivatives(ctx)
+    dy32, p = dy.float(), _probabilities(y, logarithm)
     result = torch.zeros_like(p)
     if ddy is not None:
         change = ddy.float()
-        total = change.sum(-1, keepdim=True) if logarithm else (p * change).sum(-1, keepdim=True)
-        result = change - p * total if logarithm else p * (change - total)
+        result = change - p * change.sum(-1, keepdim=True) if logarithm else _change(p, change, logarithm)
     if dy_of_y is not None:
         change = dy_of_y.float()
         if logarithm:
@@ -327,12 +335,7 @@ def _jvp_of_backward(ctx: Any, ddy: torch.Tensor | None, dy_of_y: torch.Tensor |
         else:
             centered = dy32 - (p * dy32).sum(-1, keepdim=True)
             result = result + change * centered - p * (change * dy32).sum(-1, keepdim=True)
-    return (scale * result).to(dtype)
-
-
-def _require_all_columns(logarithm: bool, causal: bool) -> None:
-    if logarithm and causal:
-        raise NotImplementedError("tunesmith: causal log_softmax has neither second nor forward-mode derivatives")
+    return (scale * result).to(ctx.options[-1])
 
 
 _transformed = transformable(torch.ops.tunesmith.softmax, _setup_context, _gradient, vmap=True, jvp=_jvp)

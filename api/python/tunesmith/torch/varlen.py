@@ -8,7 +8,18 @@ from typing import Any
 import torch
 
 from .attention import gradients_of, score_fields, score_options
-from .launching import DTYPES, Launcher, Prepared, call, is_transformed, launch, launcher, transformable
+from .launching import (
+    DTYPES,
+    Launcher,
+    Prepared,
+    call,
+    is_transformed,
+    launch,
+    launcher,
+    no_context,
+    no_second_derivative,
+    transformable,
+)
 
 __all__ = ["attention_varlen"]
 
@@ -156,13 +167,10 @@ def _gradient(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
     return *gradients, *[None] * (4 + len(ctx.options))
 
 
-def _no_second_derivative(ctx: Any, *_: Any) -> Any:
-    raise NotImplementedError("tunesmith: attention_varlen has no second derivative")
-
-
+_no_second_derivative = no_second_derivative("attention_varlen")
 _transformed = transformable(torch.ops.tunesmith.attention_varlen, _setup_context, _gradient, vmap=True)
 _transformed_backward = transformable(
-    torch.ops.tunesmith.attention_varlen_backward, lambda *_, **__: None, _no_second_derivative, vmap=True
+    torch.ops.tunesmith.attention_varlen_backward, no_context, _no_second_derivative, vmap=True
 )
 
 
@@ -181,6 +189,4 @@ torch.library.register_fake(
     lambda dout, q, k, v, *_: (q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)),
 )
 torch.library.register_autograd("tunesmith::attention_varlen", _gradient, setup_context=_setup_context)
-torch.library.register_autograd(
-    "tunesmith::attention_varlen_backward", _no_second_derivative, setup_context=lambda *_, **__: None
-)
+torch.library.register_autograd("tunesmith::attention_varlen_backward", _no_second_derivative, setup_context=no_context)

@@ -116,7 +116,7 @@ def _combine(*options: Any) -> Launcher:
             "z_loss": float(z_loss),
             "reduction": reduction,
         }
-        shape = loss_shape(reduction, rows)
+        shape = loss_shape(reduction, (rows,))
         outputs = {"loss": (shape, torch.float32), "lse": ((rows,), torch.float32)}
         if z_loss:
             outputs["z_loss"] = (shape, torch.float32)
@@ -153,7 +153,7 @@ def _backward_kernel(
 
 def _combine_fake(partials: torch.Tensor, target: torch.Tensor, *options: Any) -> Any:
     rows = target.shape[0]
-    return partials.new_empty(loss_shape(options[2], rows)), partials.new_empty((rows,))
+    return partials.new_empty(loss_shape(options[2], (rows,))), partials.new_empty((rows,))
 
 
 for _key in ("CPU", "CUDA"):
