@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # gpu_tests.sh BUILD_FOLDER [options of GoogleTest]: runs every test program with the label gpu, also where CTest cannot: on a
 # machine that the build was carried to (scripts/pack.sh). Lists skipped and failed tests. The last line is
-# "N passed, N failed, N skipped"; fails if a test failed or none ran. GPU_TESTS_JOBS programs run at a time (default 4), each
-# for at most GPU_TESTS_TIMEOUT seconds (default 1800).
+# "N passed, N failed, N skipped"; fails if a test failed or none ran. Each program runs as GPU_TESTS_SHARDS processes that share
+# its tests (default 1), GPU_TESTS_JOBS processes at a time (default 4), each for at most GPU_TESTS_TIMEOUT seconds (default
+# 1800).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
@@ -16,22 +17,27 @@ programs=("$build"/tests/*_gpu_test)
 }
 # As under CTest: tests that tune must not find their problems tuned.
 export TUNESMITH_SYSTEM_CACHE=
-seconds_per_program=${GPU_TESTS_TIMEOUT:-1800}
+seconds_per_process=${GPU_TESTS_TIMEOUT:-1800}
+export GTEST_TOTAL_SHARDS=${GPU_TESTS_SHARDS:-1}
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-# A few programs at a time: most of their time goes to compiling kernels.
+# A few processes at a time: most of their time goes to compiling kernels.
 run() {
-  local program=$1 log status=0
-  log=$2/$(basename "$1")
-  shift 2
-  timeout --kill-after=10 "$seconds_per_program" "$program" --gtest_color=no "$@" >"$log" 2>&1 || status=$?
-  echo "gpu_tests.sh: $(basename "$program") ended with status $status" >>"$log"
-  echo "$(basename "$program"): $(grep -Ec '^\[       OK \] .* ms\)$' "$log") passed"
+  local logs=$1 shard=$2 program=$3 name log status=0
+  shift 3
+  name=$(basename "$program")
+  ((GTEST_TOTAL_SHARDS == 1)) || name+=" (shard $shard)"
+  log=$logs/$name
+  GTEST_SHARD_INDEX=$shard timeout --kill-after=10 "$seconds_per_process" "$program" --gtest_color=no "$@" >"$log" 2>&1 || status=$?
+  echo "gpu_tests.sh: $name ended with status $status" >>"$log"
+  echo "$name: $(grep -Ec '^\[       OK \] .* ms\)$' "$log") passed"
 }
 export -f run
-export seconds_per_program
-printf '%s\0' "${programs[@]}" | xargs -0 -P "${GPU_TESTS_JOBS:-4}" -I{} bash -c 'run "$@"' run {} "$logs" "$@"
+export seconds_per_process
+for program in "${programs[@]}"; do
+  for ((shard = 0; shard < GTEST_TOTAL_SHARDS; ++shard)); do printf '%s\0' "$logs" "$shard" "$program" "$@"; done
+done | xargs -0 -n $((3 + $#)) -P "${GPU_TESTS_JOBS:-4}" bash -c 'run "$@"' run
 
 awk '
   /^\[ RUN      \] / { running = $4; reason = "" }

@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
-# pack.sh [FOLDER]: builds the device preset and packs what a GPU machine needs of it, without debug information, in two
-# archives that unpack to folders laid out like a build folder. Both have the command line and the shipped records.
-# FOLDER.tar.xz (default build/gpu) has the tests with the label gpu, FOLDER-bench.tar.xz the benchmarks and libtunesmith.so.
-# On the other machine, in a checkout anywhere:
+# pack.sh [FOLDER]: builds the device preset and packs what a GPU machine needs of it, without debug information, in
+# FOLDER.tar.xz (default build/gpu): the command line, the shipped records, libtunesmith.so, the tests with the label gpu and
+# the benchmarks, laid out like a build folder. On the other machine, in a checkout anywhere:
 #
-#   tar -xf build/gpu.tar.xz; scripts/demo.sh build/gpu; scripts/gpu_tests.sh build/gpu
-#   tar -xf build/gpu-bench.tar.xz; scripts/bench.sh build/gpu-bench
+#   tar -xf build/gpu.tar.xz; scripts/demo.sh build/gpu; scripts/gpu_tests.sh build/gpu; scripts/bench.sh build/gpu
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -16,27 +14,23 @@ cmake --preset device
 cmake --build --preset device --target gpu_tests tunesmith_cli tunesmith tunesmith_shipped tunesmith_bench tunesmith_cold_start \
   tunesmith_changing_shapes tunesmith_specialize
 
-bench=$package-bench
-rm -rf "$package" "$bench"
-mkdir -p {"$package","$bench"}/{api/cli,share/tunesmith} "$package/tests" "$bench/bench"
-for folder in "$package" "$bench"; do
-  cp "$build/api/cli/tunesmith" "$folder/api/cli/"
-  cp "$build/share/tunesmith/shipped.db" "$folder/share/tunesmith/"
-done
+rm -rf "$package"
+mkdir -p "$package"/{api/cli,share/tunesmith,tests,bench}
+cp "$build/api/cli/tunesmith" "$package/api/cli/"
+cp "$build/share/tunesmith/shipped.db" "$package/share/tunesmith/"
 cp "$build"/tests/*_gpu_test "$package/tests/"
-cp -P "$build"/api/libtunesmith.so* "$bench/api/"
-cp "$build"/bench/tunesmith_{bench,cold_start,changing_shapes,specialize} "$bench/bench/"
+cp -P "$build"/api/libtunesmith.so* "$package/api/"
+cp "$build"/bench/tunesmith_{bench,cold_start,changing_shapes,specialize} "$package/bench/"
 benchmark=$(ldd "$build/bench/tunesmith_bench" | awk '/libbenchmark/ {print $3}')
-[[ -z $benchmark ]] || cp "$benchmark" "$bench/bench/"
-find "$package" "$bench" -type f ! -name '*.db' -exec strip --strip-unneeded {} +
+[[ -z $benchmark ]] || cp "$benchmark" "$package/bench/"
+find "$package" -type f ! -name '*.db' -exec strip --strip-unneeded {} +
 
-for folder in "$package" "$bench"; do
-  archive=$folder.tar.xz
-  XZ_OPT='-4 --threads=0' tar --create --xz --file "$archive" "$folder"
-  mib=$(du --summarize --block-size=1M "$archive" | cut -f1)
-  echo "$archive: $(find "$folder" -type f | wc -l) files, $mib MiB"
-  ((mib <= max_mib)) || {
-    echo "pack.sh: $archive is $mib MiB; allowed: at most $max_mib" >&2
-    exit 1
-  }
-done
+# Every program has the library in it: a dictionary that spans them all makes a third of what the default settings make.
+archive=$package.tar.xz
+tar --create --file - "$package" | xz --threads=1 --lzma2=preset=4,dict=192MiB >"$archive"
+mib=$(du --summarize --block-size=1M "$archive" | cut -f1)
+echo "$archive: $(find "$package" -type f | wc -l) files, $mib MiB"
+((mib <= max_mib)) || {
+  echo "pack.sh: $archive is $mib MiB; allowed: at most $max_mib" >&2
+  exit 1
+}
