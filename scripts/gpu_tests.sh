@@ -2,8 +2,8 @@
 # gpu_tests.sh BUILD_FOLDER [options of GoogleTest]: runs every test program with the label gpu, also where CTest cannot: on a
 # machine that the build was carried to (scripts/pack.sh). Lists skipped and failed tests. The last line is
 # "N passed, N failed, N skipped"; fails if a test failed or none ran. Each program runs as GPU_TESTS_SHARDS processes that share
-# its tests (default 1), GPU_TESTS_JOBS processes at a time (default 4), each for at most GPU_TESTS_TIMEOUT seconds (default
-# 1800).
+# its tests (default 1), GPU_TESTS_JOBS processes at a time (default 4). What is unfinished after GPU_TESTS_TIMEOUT seconds
+# (default 1800) is ended and has failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
@@ -17,24 +17,25 @@ programs=("$build"/tests/*_gpu_test)
 }
 # As under CTest: tests that tune must not find their problems tuned.
 export TUNESMITH_SYSTEM_CACHE=
-seconds_per_process=${GPU_TESTS_TIMEOUT:-1800}
+end=$((EPOCHSECONDS + ${GPU_TESTS_TIMEOUT:-1800}))
 export GTEST_TOTAL_SHARDS=${GPU_TESTS_SHARDS:-1}
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
 # A few processes at a time: most of their time goes to compiling kernels.
 run() {
-  local logs=$1 shard=$2 program=$3 name log status=0
+  local logs=$1 shard=$2 program=$3 name log status=0 left=$((end - EPOCHSECONDS)) start=$SECONDS
   shift 3
   name=$(basename "$program")
   ((GTEST_TOTAL_SHARDS == 1)) || name+=" (shard $shard)"
   log=$logs/$name
-  GTEST_SHARD_INDEX=$shard timeout --kill-after=10 "$seconds_per_process" "$program" --gtest_color=no "$@" >"$log" 2>&1 || status=$?
+  GTEST_SHARD_INDEX=$shard timeout --kill-after=10 $((left > 0 ? left : 1)) "$program" --gtest_color=no "$@" >"$log" 2>&1 ||
+    status=$?
   echo "gpu_tests.sh: $name ended with status $status" >>"$log"
-  echo "$name: $(grep -Ec '^\[       OK \] .* ms\)$' "$log") passed"
+  echo "$name: $(grep -Ec '^\[       OK \] .* ms\)$' "$log") passed, $((SECONDS - start)) s"
 }
 export -f run
-export seconds_per_process
+export end
 for program in "${programs[@]}"; do
   for ((shard = 0; shard < GTEST_TOTAL_SHARDS; ++shard)); do printf '%s\0' "$logs" "$shard" "$program" "$@"; done
 done | xargs -0 -n $((3 + $#)) -P "${GPU_TESTS_JOBS:-4}" bash -c 'run "$@"' run

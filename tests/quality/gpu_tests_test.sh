@@ -46,3 +46,12 @@ printf '%s\n' '[ RUN      ] C.One' '[       OK ] C.One (1 ms)' '[ RUN      ] C.T
 exit 134
 E2
 check 1 "3 passed, 2 failed, 1 skipped" "FAILED: crashing_gpu_test, in C.Two: it ended with status 134"
+
+rm "$folder"/tests/{failing,crashing}_gpu_test
+program slow <<'E2'
+printf '%s\n' "[ RUN      ] D.Shard$GTEST_SHARD_INDEX"
+[[ $GTEST_SHARD_INDEX -eq 0 ]] || sleep 60
+printf '%s\n' "[       OK ] D.Shard$GTEST_SHARD_INDEX (2 ms)"
+E2
+export GPU_TESTS_SHARDS=2 GPU_TESTS_TIMEOUT=2
+check 1 "5 passed, 1 failed, 2 skipped" "FAILED: slow_gpu_test, in D.Shard1: it ended with status 124"
