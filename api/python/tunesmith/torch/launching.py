@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -232,6 +233,17 @@ def call(run: Launcher, *tensors: torch.Tensor | None) -> Any:
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
     tensor = tensor.detach().resolve_neg().resolve_conj()
     return tensor.contiguous() if tensor.is_contiguous() is False else tensor.clone()
+
+
+def one_line(text: str) -> str:
+    """Return a text without line ends, for an argument of an operator: Inductor (2.11) writes arguments into comments."""
+    return text.encode("unicode_escape").decode("ascii")
+
+
+@functools.lru_cache(maxsize=512)
+def lines_of(text: str) -> str:
+    """Return the text of one_line(), or the text itself if it has no backslash."""
+    return text.encode("ascii").decode("unicode_escape") if text.isascii() else text
 
 
 def is_eager(*tensors: torch.Tensor) -> bool:
