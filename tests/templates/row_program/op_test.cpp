@@ -6,6 +6,7 @@
 #include <set>
 
 #include "templates/render.h"
+#include "templates/strided/config.h"
 #include "tests/templates/row_program/op_cases.h"
 #include "tunesmith/error.h"
 #include "tunesmith/row_program.h"
@@ -76,7 +77,6 @@ TEST(RowProgramDescription, AnInnerDimensionHasLimits) {
   expect_error(norm(), ",inner=0", {"inner is 0"});
   expect_error("in x : float[row, col]\nmax[32] m = x\nout y : float[row, col] = x - m\n", ",inner=4",
                {"inner is 4", "groups of columns"});
-  expect_error("in x : float[row, col]\ncolsum s : f32[col] = x\n", ",inner=4", {"inner is 4", "sums over rows (s)"});
   expect_error("in x : float[row, col]\ntopk[4] v = x\nout y : f32[row, 4] = v\n", ",inner=4,row_strides=y=8",
                {"row_strides has y", "inner is 4"});
   try {
@@ -91,11 +91,47 @@ TEST(RowProgramDescription, AnInnerDimensionHasLimits) {
   EXPECT_EQ(arrays.front().strides, (std::vector<std::int64_t>{320, 5, 1}));
   for (const Config& config : parsed->search_space(generic_device(parse_arch("sm_90a")), Effort::full))
     EXPECT_EQ(parsed->why_invalid(generic_device(parse_arch("sm_90a")), config), "");
-  EXPECT_NE(parsed->why_invalid(generic_device(parse_arch("sm_90a")),
-                                Config{parse_fields("variant=cluster,threads=64,lanes=32,blocks_per_row=2,min_blocks=1,"
-                                                    "load=plain,store=plain",
-                                                    "config")}),
-            "");
+}
+
+TEST(RowProgramDescription, VariantsWithAnInnerDimension) {
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  const auto problem = [](const std::string& text, const std::string& fields) {
+    return find_op("row_program").parse(test::row_program_problem(text, fields));
+  };
+  const auto variants = [&](const std::string& text, const std::string& fields) {
+    std::set<std::string> found;
+    for (const Config& config : problem(text, fields)->search_space(device, Effort::full)) found.insert(config.variant());
+    return found;
+  };
+  EXPECT_EQ(variants(norm(), "rows=8,cols=4096,inner=64"),
+            (std::set<std::string>{"cluster", "resident", "split", "two_pass"}));
+  // Without reductions, blocks have nothing to exchange.
+  const std::string elementwise = test::row_program_text("swiglu");
+  EXPECT_EQ(variants(elementwise, "rows=8,cols=4096,inner=64"), (std::set<std::string>{"resident", "two_pass"}));
+  try {
+    (void)problem(elementwise, "rows=8,cols=4096,inner=64")
+        ->complete_config(device, Config{parse_fields("variant=split,blocks_per_row=2", "config")});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(
+        std::string(error.what()).find("variant is split; allowed for a program without reductions: resident, two_pass"),
+        std::string::npos)
+        << error.what();
+  }
+  // Few positions and long columns: several blocks share the columns of each.
+  const auto default_of = [&](const std::string& text, const std::string& fields) {
+    return strided::TypedConfig::parse(problem(text, fields)->default_config(device));
+  };
+  for (const char* program : {"softmax", "layer_norm", "shipped layer_norm_gradient", "shipped topk_gate"}) {
+    const auto config = default_of(test::row_program_text(program), "rows=1,cols=50257,inner=16,dtype=bf16");
+    EXPECT_EQ(config.variant, strided::Variant::split) << program;
+    EXPECT_GE(config.blocks_per_row, 64) << program;
+    // Few columns: one block reads them, and the positions are divided into many tiles.
+    const auto few = default_of(test::row_program_text(program), "rows=2,cols=21,inner=3136,dtype=bf16");
+    EXPECT_EQ(few.blocks_per_row, 1) << program;
+    EXPECT_LE(few.lanes, 32) << program;
+  }
+  EXPECT_EQ(default_of(norm(), "rows=32,cols=256,inner=3136,dtype=bf16").variant, strided::Variant::resident);
 }
 
 TEST(RowProgramDescription, ArraysAreThoseOfTheProgram) {
