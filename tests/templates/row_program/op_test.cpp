@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <set>
 
 #include "templates/render.h"
@@ -229,6 +230,47 @@ TEST(RowProgramEngine, RunsInOneCallAndAsAPlan) {
   const Plan plan = engine.prepare(problem);
   plan.launch(std::array<void*, 2>{x.data(), y.data()});
   expect(3);
+}
+
+// The sums over rows and positions that a gradient of weights is made of.
+TEST(RowProgramEngine, GradientOfANormOverChannels) {
+  EngineOptions options;
+  options.device = "host";
+  options.cache_file.clear();
+  options.mode = Mode::off;
+  Engine engine(options);
+  constexpr std::int64_t rows = 2, cols = 5, inner = 12;
+  RowProgramProblem problem;
+  problem.program = RowProgramText::shipped("layer_norm").gradient();
+  problem.rows = rows;
+  problem.cols = cols;
+  problem.inner = inner;
+  std::vector<float> x(rows * cols * inner), w(cols, 2), dy(x.size()), dx(x.size()), dw(cols), db(cols);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(i * 7 % 13);
+    dy[i] = static_cast<float>(i * 5 % 11) - 5;
+  }
+  RowProgramArrays arrays;
+  arrays.inputs = {x.data(), w.data(), dy.data()};
+  arrays.outputs = {dx.data(), dw.data(), db.data()};
+  engine.run(problem, arrays);
+  std::array<double, cols> of_w{}, of_b{};
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t position = 0; position < inner; ++position) {
+      const auto at = [&](std::int64_t col) { return static_cast<std::size_t>((row * cols + col) * inner + position); };
+      double mean = 0, variance = 0;
+      for (std::int64_t col = 0; col < cols; ++col) mean += x[at(col)] / double{cols};
+      for (std::int64_t col = 0; col < cols; ++col) variance += (x[at(col)] - mean) * (x[at(col)] - mean) / double{cols};
+      for (std::size_t col = 0; col < of_w.size(); ++col) {
+        const std::size_t element = at(static_cast<std::int64_t>(col));
+        of_w[col] += dy[element] * (x[element] - mean) / std::sqrt(variance + 1e-5);
+        of_b[col] += dy[element];
+      }
+    }
+  for (std::size_t col = 0; col < of_w.size(); ++col) {
+    EXPECT_NEAR(dw[col], of_w[col], 1e-4);  // 24 terms of at most 10
+    EXPECT_EQ(db[col], of_b[col]);
+  }
 }
 
 }  // namespace
