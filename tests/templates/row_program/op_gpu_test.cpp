@@ -82,7 +82,7 @@ TEST_F(RowProgramGpu, SharedColumnsAndSumsOverPositions) {
   }
 }
 
-// Few columns and many, one list and several values: k = 48 and 64 spill.
+// Few columns and many, one list and several values, lists of more than 32 columns.
 TEST_F(RowProgramGpu, ChosenColumns) {
   std::vector<Case> cases;
   const auto add = [&](const std::string& text, const char* fields) {

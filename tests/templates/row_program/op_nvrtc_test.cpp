@@ -91,6 +91,21 @@ TEST_F(RowProgramNvrtc, ChosenColumnsCompileForEveryArchitecture) {
   compile_all(sources);
 }
 
+// Lists of more than 32 columns are merged in the registers that there are.
+TEST_F(RowProgramNvrtc, LongListsDoNotSpill) {
+  std::vector<Source> sources;
+  for (const char* arch_name : {"sm_75", "sm_90a"}) {
+    const Arch arch = parse_arch(arch_name);
+    for (const test::Case& c : test::row_program_cases(
+             "in x : float[row, col]\ntopk[64] v, i = x\nout value : f32[row, 64] = v\nout column : i32[row, 64] = i\n",
+             "rows=64,cols=4096,dtype=bf16", generic_device(arch),
+             {"variant=block,threads=256,min_blocks=1,registers=packed"}))
+      sources.push_back(source_of(c, arch));
+  }
+  ASSERT_EQ(sources.size(), 2U);
+  compile_all(sources, 0);
+}
+
 // A gate stores its values in pieces of 16 bytes, and needs no barrier where a warp has a row.
 TEST_F(RowProgramNvrtc, AGateOfAWarpHasNoBarrier) {
   const Arch arch = parse_arch("sm_90a");
