@@ -28,6 +28,14 @@ std::int64_t resident_groups(const row::TypedConfig& config, const row::Shape& s
 
 std::int64_t round_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 
+/// Adds the source of the second kernel; `rows`: of a partial sum.
+void add_rows_kernel(SourceParts& parts, const std::string& params, const std::string& rows) {
+  const std::string count = std::to_string(threads);
+  parts.kernels += "\nextern \"C\" __global__ void __launch_bounds__(" + count + ")\n" + entry +
+                   "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + entry +
+                   "<tunesmith::Program, shape, " + count + ", " + std::to_string(columns) + ", " + rows + ">(params);\n}\n";
+}
+
 }  // namespace
 
 void add_column_sums(LaunchPlan& plan, const row::TypedConfig& config, const row::Shape& shape, const DeviceInfo& device) {
@@ -47,21 +55,26 @@ void add_column_sums(LaunchPlan& plan, const row::TypedConfig& config, const row
     plan.workspace_bytes += 2 * static_cast<std::int64_t>(sizeof(float)) * shape.column_sums * params.groups * cols;
     if (config.variant != row::Variant::grid) plan.workspace_use = WorkspaceUse::scratch;
   }
+  add_column_sums_kernel(plan, shape.cols, device);
+}
+
+void add_column_sums_kernel(LaunchPlan& plan, std::int64_t cols, const DeviceInfo& device) {
   KernelLaunch finish;
   finish.entry = entry;
-  finish.grid = folded_grid((shape.cols + columns - 1) / columns);
+  finish.grid = folded_grid((cols + columns - 1) / columns);
   finish.block = {threads, 1, 1};
   finish.overlaps = !plan.kernels.empty() && device.kind == DeviceInfo::Kind::cuda && device.arch.number() >= 90;
   plan.kernels.push_back(finish);
 }
 
 void add_column_sums(SourceParts& parts, const row::TypedConfig& config, const std::string& params) {
+  add_rows_kernel(parts, params, config.holds_row() ? "tunesmith::rows_of_partial" : "1");
   parts.algorithm += "; sums over rows are partial sums of each group of threads, which a second kernel adds up";
-  const std::string count = std::to_string(threads);
-  parts.kernels += "\nextern \"C\" __global__ void __launch_bounds__(" + count + ")\n" + entry +
-                   "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + entry +
-                   "<tunesmith::Program, shape, " + count + ", " + std::to_string(columns) + ", " +
-                   (config.holds_row() ? "tunesmith::rows_of_partial" : "1") + ">(params);\n}\n";
+}
+
+void add_column_sums(SourceParts& parts, const std::string& params, std::int64_t rows) {
+  add_rows_kernel(parts, params, std::to_string(rows));
+  parts.algorithm += "; sums over rows are partial sums of each tile of positions, which a last kernel adds up";
 }
 
 }  // namespace tunesmith::row_program

@@ -93,12 +93,20 @@ class Writer {
     }
     return text;
   }
+  /// Reports whether a list of chosen columns needs a merge of its own (row_program/top_lists.cuh).
+  bool has_long_list(int stage, bool grouped) const {
+    constexpr int most_in_registers = 32;
+    return program_.top > most_in_registers && std::ranges::any_of(program_.reductions, [&](const Reduction& reduction) {
+             return reduction.reducer == Reducer::topk && reduction.stage == stage && reduction.grouped == grouped;
+           });
+  }
   /// Returns the alias that maps a stage to its reductions.
   std::string reductions(const char* name, bool grouped) const {
     std::string list;
     bool some = false;
     for (int stage = 1; stage <= program_.stages; ++stage) {
-      list += ", Reductions<" + reducers(stage, grouped) + ">";
+      list += ", " + std::string(has_long_list(stage, grouped) ? "ListReductions<" : "Reductions<") +
+              reducers(stage, grouped) + ">";
       some = some || !reducers(stage, grouped).empty();
     }
     return "  template <int stage>\n  using " + std::string(name) +

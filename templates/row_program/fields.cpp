@@ -248,10 +248,6 @@ void complete(RowProgramProblem& p) {
                 ", the columns that the program's topk chooses");
   if (p.inner > 1 && p.program.group() > 0)
     throw Error(ErrorCode::unsupported, "inner is ", p.inner, "; a program with groups of columns has no inner dimension");
-  for (const RowProgramArray& array : p.program.arrays())
-    if (p.inner > 1 && array.output && array.dims == RowProgramDims::col)
-      throw Error(ErrorCode::unsupported, "inner is ", p.inner, "; a program with sums over rows (", array.name,
-                  ") has no inner dimension");
   complete_numbers(p);
   complete_strides(p);
   complete_in_place(p);

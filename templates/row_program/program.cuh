@@ -19,7 +19,7 @@
 #include "row/columns.cuh"
 #include "row_program/random.cuh"
 #include "row_program/reductions.cuh"
-#include "row_program/top_columns.cuh"
+#include "row_program/top_lists.cuh"
 
 namespace tunesmith {
 

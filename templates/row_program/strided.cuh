@@ -2,7 +2,10 @@
 // position of (rows, cols, inner).
 //
 // resident  one read and one write: the columns of a tile of positions stay in the registers of a block
+// cluster   the same in the registers of a cluster of blocks, which exchange their partial results once for every stage
 // two_pass  the columns are read once for every stage of reductions and once more for the outputs
+// split     the same with several blocks per tile: a kernel for every stage writes partial results, the last one combines
+// them
 #pragma once
 
 #include "row_program/program.cuh"
@@ -36,7 +39,10 @@ struct StridedInputs<index, config, First, Rest...> {
   }
   template <unsigned used, int inputs>
   __device__ __forceinline__ void get(int i, float (&values)[inputs][config.vector]) {
-    if constexpr ((used >> index & 1u) != 0) first[i].unpack(values[index]);
+    if constexpr ((used >> index & 1u) != 0) {
+      if constexpr (sizeof(First) < 4) first[i].forget_uses();  // float32 elements would take more registers
+      first[i].unpack(values[index]);
+    }
     rest.template get<used>(i, values);
   }
 };
@@ -124,33 +130,59 @@ struct StridedRows {
       }
     }
   }
-  /// Computes the reductions of `stage` and of those after it. `tiles` includes all columns in a stage.
-  template <int stage, typename Tiles>
-  __device__ __forceinline__ void reduce(Tiles& tiles) {
-    if constexpr (stage <= Program::stages) {
-      using All = typename Program::template RowReductions<stage>;
-      typename All::Value partial[vector];
+  /// Reduces the columns of this block in a stage; all members get the result. `tiles` includes them.
+  template <int stage, typename Tiles, typename Value>
+  __device__ __forceinline__ void reduce_block(Tiles& tiles, Value (&partial)[vector]) const {
+    using All = typename Program::template RowReductions<stage>;
 #pragma unroll
-      for (int j = 0; j < vector; ++j) partial[j] = All::identity();
+    for (int j = 0; j < vector; ++j) partial[j] = All::identity();
+    tiles.template include<stage>(*this, partial);
+    reduce_members<stage, config>(partial, All());
+  }
+  /// Combines the partial results of all blocks of a tile, stored as [blocks][vector][lanes].
+  template <int stage, typename Value>
+  __device__ __forceinline__ void combine_blocks(const Value* parts, Value (&whole)[vector]) const {
+    using All = typename Program::template RowReductions<stage>;
+#pragma unroll
+    for (int j = 0; j < vector; ++j) whole[j] = All::identity();
+    if (strided.exists) {
+      for (int part = strided.member; part < config.blocks_per_row; part += members<config>) {
+#pragma unroll
+        for (int j = 0; j < vector; ++j)
+          whole[j] = All()(whole[j], parts[(part * vector + j) * config.lanes + strided.lane]);
+      }
+    }
+    reduce_members<stage, config>(whole, All());
+  }
+  /// Computes the reductions of `stage` and of those after it, up to `last`, with tiles.reduce().
+  template <int stage, int last = Program::stages, typename Tiles>
+  __device__ __forceinline__ void reduce(Tiles& tiles) {
+    if constexpr (stage <= last) {
+      using All = typename Program::template RowReductions<stage>;
+      typename All::Value whole[vector];
       if constexpr (All::floats > 0) {
-        tiles.template include<stage>(*this, partial);
-        reduce_members<stage, config>(partial, All());
+        tiles.template reduce<stage>(*this, whole);
+      } else {
+#pragma unroll
+        for (int j = 0; j < vector; ++j) whole[j] = All::identity();
       }
 #pragma unroll
-      for (int j = 0; j < vector; ++j) Program::derive(OfStage<stage>(), params, row(j), partial[j], values[j]);
-      reduce<stage + 1>(tiles);
+      for (int j = 0; j < vector; ++j) Program::derive(OfStage<stage>(), params, row(j), whole[j], values[j]);
+      reduce<stage + 1, last>(tiles);
     }
   }
 
-  /// Stores the values of each row.
+  /// Stores the values of each row. Of the blocks that share columns, the first one does.
   __device__ __forceinline__ void store_rows() const {
-    if (!strided.exists || strided.member != 0) return;
+    if (!strided.exists || strided.member != 0 || strided.part != 0) return;
 #pragma unroll
     for (int j = 0; j < vector; ++j) Program::store_row(params, row(j), values[j]);
   }
-  /// Computes and stores the outputs of a tile.
-  __device__ __forceinline__ void finish(Tile& tile, int64 first) const {
-    constexpr int pass = Program::stages + 1, count = Program::Outputs::count > 0 ? Program::Outputs::count : 1;
+  /// Computes and stores the outputs of a tile, and includes it in `sums`.
+  template <typename Sums>
+  __device__ __forceinline__ void finish(Tile& tile, int64 first, Sums& sums) const {
+    constexpr int pass = Program::stages + 1, results_count = Program::Outputs::count + Program::sums,
+                  count = results_count > 0 ? results_count : 1;
     const typename Program::Groups groups{};
 #pragma unroll
     for (int i = 0; i < config.columns; ++i) {
@@ -164,10 +196,12 @@ struct StridedRows {
         float results[count][1];
         Program::outputs(params, values[j], groups, v, 0, results);
 #pragma unroll
-        for (int k = 0; k < Program::Outputs::count; ++k) all[k][j] = results[k][0];
+        for (int k = 0; k < results_count; ++k) all[k][j] = results[k][0];
       }
       store<0>(column, all, typename Program::Outputs());
+      sums.include(*this, i, column, all);
     }
+    sums.store(*this, first);
   }
 
  private:
@@ -180,9 +214,18 @@ struct StridedRows {
   }
 };
 
-/// All columns in registers.
-template <typename Rows>
+/// For programs without sums over positions.
+struct NoPositionSums {
+  template <typename Rows, int count, int vector>
+  __device__ __forceinline__ void include(const Rows&, int, int64, const float (&)[count][vector]) const {}
+  template <typename Rows>
+  __device__ __forceinline__ void store(const Rows&, int64) const {}
+};
+
+/// All columns in registers, of a block or a cluster.
+template <typename Program, const RowShape& shape, const StridedConfig& config>
 struct ResidentColumns {
+  using Rows = StridedRows<Program, shape, config>;
   typename Rows::Tile tile;
   int64 first;
 
@@ -190,18 +233,30 @@ struct ResidentColumns {
   __device__ __forceinline__ void include(const Rows& rows, Value (&partial)[vector]) {
     rows.template include<stage>(tile, first, partial);
   }
+  template <int stage, typename Value, int vector>
+  __device__ __forceinline__ void reduce(const Rows& rows, Value (&whole)[vector]) {
+    // No block may access the shared memory of one that has not started, or that reads results of the last stage.
+    start_cluster<config>();
+    rows.template reduce_block<stage>(*this, whole);
+#if TUNESMITH_SM >= 900
+    if constexpr (config.blocks_per_row > 1)
+      rows.template combine_blocks<stage>(exchange_in_cluster(rows.strided, whole), whole);
+#endif
+  }
 };
 
-template <typename Program, const RowShape& shape, const StridedConfig& config>
+/// `Sums`: of values over all positions.
+template <typename Program, const RowShape& shape, const StridedConfig& config, typename Sums = NoPositionSums>
 __device__ __forceinline__ void row_program_strided_resident(const typename Program::Params& params) {
   using Rows = StridedRows<Program, shape, config>;
   Rows rows(params);
-  ResidentColumns<Rows> columns;
+  ResidentColumns<Program, shape, config> columns;
   columns.first = rows.strided.begin + rows.strided.member;
   columns.tile.template load<Program, ~0u, config.load>(params, rows, columns.first);
   rows.template reduce<1>(columns);
   rows.store_rows();
-  rows.finish(columns.tile, columns.first);
+  Sums sums;
+  rows.finish(columns.tile, columns.first, sums);
 }
 
 /// Columns that each stage reads again.
@@ -217,22 +272,94 @@ struct ReadColumns {
       rows.template include<stage>(tile, first, partial);
     });
   }
+  template <int stage, typename Value, int vector>
+  __device__ __forceinline__ void reduce(const Rows& rows, Value (&whole)[vector]) {
+    rows.template reduce_block<stage>(*this, whole);
+  }
 };
 
-template <typename Program, const RowShape& shape, const StridedConfig& config>
-__device__ __forceinline__ void row_program_strided_two_pass(const typename Program::Params& params) {
+/// Reads the columns of a block once more and stores what depends on them.
+template <typename Program, const RowShape& shape, const StridedConfig& config, typename Sums>
+__device__ __forceinline__ void finish_columns(const StridedRows<Program, shape, config>& rows) {
   using Rows = StridedRows<Program, shape, config>;
-  Rows rows(params);
-  ReadColumns<Program, shape, config> columns;
-  rows.template reduce<1>(columns);
   rows.store_rows();
-  if constexpr (Program::Outputs::count > 0)
+  Sums sums;
+  if constexpr (Program::Outputs::count + Program::sums > 0)
     over_column_tiles<shape, config>(rows.strided, [&](int64 first) {
       constexpr unsigned used = Program::template uses<Program::stages + 1>().inputs;
       typename Rows::Tile tile;
-      tile.template load<Program, used, config.load_again>(params, rows, first);
-      rows.finish(tile, first);
+      tile.template load<Program, used, config.load_again>(rows.params, rows, first);
+      rows.finish(tile, first, sums);
     });
+}
+
+template <typename Program, const RowShape& shape, const StridedConfig& config, typename Sums = NoPositionSums>
+__device__ __forceinline__ void row_program_strided_two_pass(const typename Program::Params& params) {
+  StridedRows<Program, shape, config> rows(params);
+  ReadColumns<Program, shape, config> columns;
+  rows.template reduce<1>(columns);
+  finish_columns<Program, shape, config, Sums>(rows);
+}
+
+/// Partial results of the blocks of all tiles in the workspace, after the sums of tiles: for each stage
+/// [tiles][blocks_per_row][vector][lanes].
+template <typename Program, const RowShape& shape, const StridedConfig& config>
+struct StoredPartials {
+  using Rows = StridedRows<Program, shape, config>;
+  static constexpr int size = config.vector * config.lanes;
+
+  /// Returns those of the first block. A stage begins at a multiple of 16 bytes.
+  template <int stage>
+  static __device__ __forceinline__ auto* first(const typename Program::Params& params) {
+    return reinterpret_cast<typename Program::template RowReductions<stage>::Value*>(
+        static_cast<unsigned char*>(params.row.workspace) + bytes_before<stage>(params));
+  }
+  template <int stage, typename Value, int vector>
+  __device__ __forceinline__ void reduce(const Rows& rows, Value (&whole)[vector]) {
+    rows.template combine_blocks<stage>(first<stage>(rows.params) + rows.strided.tile * (config.blocks_per_row * size),
+                                        whole);
+  }
+
+ private:
+  template <int stage>
+  static __device__ __forceinline__ int64 bytes_before(const typename Program::Params& params) {
+    if constexpr (stage == 1) {
+      // The sums of tiles (PartialSums) are before them.
+      constexpr int64 padded_cols = (shape.cols + 31) / 32 * 32, pair_bytes = 8;
+      return Program::sums * params.row.groups * padded_cols * pair_bytes;
+    } else {
+      constexpr int floats = Program::template RowReductions<stage - 1>::floats;
+      const int64 tiles = (params.vectors + config.lanes - 1) / config.lanes;
+      const int64 bytes = tiles * (config.blocks_per_row * size) * (floats * static_cast<int>(sizeof(float)));
+      return bytes_before<stage - 1>(params) + (bytes + 15) / 16 * 16;
+    }
+  }
+};
+
+/// Writes the partial results of a stage, after the kernels of the stages before it.
+template <typename Program, const RowShape& shape, const StridedConfig& config, int stage>
+__device__ __forceinline__ void row_program_strided_split_sums(const typename Program::Params& params) {
+  using Stored = StoredPartials<Program, shape, config>;
+  StridedRows<Program, shape, config> rows(params);
+  Stored stored;
+  rows.template reduce<1, stage - 1>(stored);
+  ReadColumns<Program, shape, config> columns;
+  typename Program::template RowReductions<stage>::Value partial[config.vector];
+  rows.template reduce_block<stage>(columns, partial);
+  if (rows.strided.member != 0 || !rows.strided.exists) return;
+  auto* const parts = Stored::template first<stage>(params) + block_index() * Stored::size;
+#pragma unroll
+  for (int j = 0; j < config.vector; ++j) parts[j * config.lanes + rows.strided.lane] = partial[j];
+}
+
+/// Combines the partial results and writes the outputs. Without an output of columns, one block per tile does that.
+template <typename Program, const RowShape& shape, const StridedConfig& config, typename Sums = NoPositionSums>
+__device__ __forceinline__ void row_program_strided_split(const typename Program::Params& params) {
+  StridedRows<Program, shape, config> rows(params);
+  if (Program::Outputs::count + Program::sums == 0 && rows.strided.part != 0) return;
+  StoredPartials<Program, shape, config> stored;
+  rows.template reduce<1>(stored);
+  finish_columns<Program, shape, config, Sums>(rows);
 }
 
 }  // namespace tunesmith

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
+#include <cstddef>
 #include <cstring>
-#include <numeric>
+#include <set>
 
 #include "core/hash.h"
 #include "templates/row/params.cuh"
 #include "templates/row_program/canonical.h"
+#include "templates/row_program/column_sums.h"
 #include "templates/row_program/emit.h"
 #include "templates/row_program/op.h"
 #include "templates/row_program/separate.h"
@@ -21,6 +22,10 @@ namespace {
 using row_program::Kind;
 using row_program::Program;
 
+constexpr const char* params_type = "RowProgramParams";
+
+std::int64_t round_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
+
 template <typename Body>
 void over_full_arrays(const Program& program, const Body& body) {
   for (const row_program::Input& input : program.inputs)
@@ -29,37 +34,66 @@ void over_full_arrays(const Program& program, const Body& body) {
     if (output.kind == Kind::full) body(output.name, row_program::dtype_of(*output.type), true);
 }
 
-int largest_exchange(const Program& program) {
-  int floats = 1;
-  for (int stage = 1; stage <= program.stages; ++stage) floats = std::max(floats, exchanged_floats(program, stage));
-  return floats;
+/// The floats of the partial results of each stage.
+struct Exchanges {
+  int largest = 1, sum = 0;
+
+  explicit Exchanges(const Program& program) {
+    for (int stage = 1; stage <= program.stages; ++stage) {
+      const int floats = exchanged_floats(program, stage);
+      largest = std::max(largest, floats);
+      sum += floats;
+    }
+  }
+};
+
+/// Returns the registers that a position needs: the partial results of the largest stage (two of them and a merged one if
+/// they are lists of columns), the values of a row that its elements use, and an element of each input and output.
+int registers_of_position(const Program& program, int floats) {
+  const auto node = [&](int index) { return program.nodes[static_cast<std::size_t>(index)]; };
+  std::set<int> values;
+  for (const row_program::Node& user : program.nodes)
+    if (user.kind == Kind::full || user.kind == Kind::top)
+      for (const int operand : user.operands)
+        if (operand >= 0 && (node(operand).kind == Kind::row || node(operand).kind == Kind::top)) values.insert(operand);
+  int registers = program.top > 0 ? 3 * floats : floats;
+  for (const int value : values) registers += node(value).kind == Kind::top ? program.top : 1;
+  over_full_arrays(program, [&](const std::string&, DType, bool) { ++registers; });
+  return registers + 2;
 }
 
-/// The shape of an input and an output of the widest dtypes, whose alignment is what all arrays have.
 strided::Shape strided_shape_of(const RowProgramProblem& problem, const Program& program) {
   strided::Shape shape;
+  shape.is_program = true;
   shape.rows = problem.rows;
   shape.cols = problem.cols;
   shape.inner = problem.inner;
   shape.in_place = !problem.in_place.empty();
-  // A thread has the partial results of all positions of its vector.
-  constexpr std::int64_t widest_vector = 16, most_floats = 32;
-  const auto few =
-      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(most_floats / largest_exchange(program), 1)));
-  std::int64_t aligned = std::min<std::int64_t>(widest_vector, static_cast<std::int64_t>(few)), inputs = 0;
-  DType input = DType::i8, output = DType::i8;
+  std::vector<strided::Array> inputs, outputs;
   over_full_arrays(program, [&](const std::string& name, DType dtype, bool is_output) {
-    const std::int64_t bytes = row_program::alignment_of(problem, name), element = size_of(dtype);
-    const std::int64_t strides = std::gcd(row_program::stride_of(problem, name, Kind::full), problem.inner) * element;
-    aligned = std::min(aligned, std::max<std::int64_t>(std::gcd(bytes, strides) / element, 1));
-    if (!is_output) ++inputs;
-    DType& widest = is_output ? output : input;
-    if (size_of(dtype) > size_of(widest)) widest = dtype;
+    (is_output ? outputs : inputs)
+        .push_back({name, dtype, row_program::stride_of(problem, name, Kind::full), problem.inner, 1,
+                    row_program::alignment_of(problem, name)});
   });
-  const auto array = [&](DType dtype) { return strided::Array{"", dtype, aligned, aligned, 1, 16}; };
-  shape.inputs = static_cast<int>(std::clamp<std::int64_t>(inputs, 1, 2));
-  shape.in = {array(input), array(input)};
-  shape.out = array(output);
+  shape.writes = !outputs.empty();
+  if (inputs.empty()) inputs.push_back(outputs.front());
+  if (outputs.empty()) outputs.push_back(inputs.front());
+  shape.inputs = static_cast<int>(inputs.size());
+  std::ranges::copy(inputs, shape.in.begin());
+  shape.out = outputs.front();
+  shape.more_outputs = static_cast<int>(outputs.size()) - 1;
+  std::copy(outputs.begin() + 1, outputs.end(), shape.more_out.begin());
+
+  shape.stages = program.stages;
+  shape.column_sums = row_program::column_sums(program);
+  const Exchanges read_again(program), resident(row_program::with_separate_stages(program));
+  constexpr int float_bytes = 4;
+  shape.program_registers = registers_of_position(program, read_again.largest);
+  shape.reduction_bytes = shape.part_bytes = float_bytes * std::max(read_again.sum, resident.sum);
+  // A thread has the partial results of all positions of its vector.
+  constexpr unsigned most_floats = 32;
+  shape.most_vector =
+      static_cast<int>(std::bit_floor(std::max(most_floats / static_cast<unsigned>(read_again.largest), 1U)));
   return shape;
 }
 
@@ -89,101 +123,16 @@ Cost ParsedStridedRowProgram::cost() const {
   return cost;
 }
 
-std::string ParsedStridedRowProgram::why_invalid(const DeviceInfo& device, const Config& config) const {
-  if (std::string reason = StridedProblem::why_invalid(device, config); !reason.empty()) return reason;
-  const auto typed = strided::TypedConfig::parse(config);
-  if (typed.variant != strided::Variant::resident && typed.variant != strided::Variant::two_pass)
-    return "variant is " + std::string(enum_name(typed.variant)) +
-           "; allowed for a row program with inner: resident, two_pass";
-  const Program& program = typed.reads_twice() ? program_ : resident_program_;
-  const std::int64_t floats = largest_exchange(program), vector = shape().vector();
-  constexpr std::int64_t float_bytes = 4;
-  const std::int64_t groups = typed.lanes < 32 ? typed.threads / 32 : typed.members();
-  const std::int64_t bytes = groups > 1 ? program.stages * groups * typed.lanes * vector * floats * float_bytes : 0;
-  if (bytes > row::most_exchanged_bytes)
-    return "the threads exchange " + std::to_string(bytes) + " bytes through shared memory; there are " +
-           std::to_string(row::most_exchanged_bytes) + "; use fewer threads or lanes";
-  if (typed.reads_twice()) return {};
-  std::int64_t needed = 32 + vector * (floats + 4);
-  over_full_arrays(program_, [&](const std::string&, DType dtype, bool output) {
-    if (!output) needed += typed.columns(shape()) * ((vector * size_of(dtype) + 3) / 4);
-  });
-  const std::int64_t available = std::min(255, device.registers_per_sm / (typed.threads * typed.min_blocks));
-  if (needed > available)
-    return "resident with these settings needs about " + std::to_string(needed) + " registers a thread; there are " +
-           std::to_string(available);
-  return {};
-}
-
-/// The valid geometries of a variant, the best first.
-std::vector<Config> ParsedStridedRowProgram::geometries(strided::Variant variant, const DeviceInfo& device) const {
-  struct Rated {
-    Config config;
-    double score;
-  };
-  std::vector<Rated> all;
-  constexpr int most_lanes = 256, most_threads = 1024;
-  for (int lanes = 1; lanes <= most_lanes; lanes *= 2)
-    for (int threads = std::max(lanes, 32); threads <= most_threads; threads *= 2) {
-      strided::TypedConfig typed{.variant = variant, .threads = threads, .lanes = lanes};
-      const Config config = typed.to_config();
-      if (!why_invalid(device, config).empty()) continue;
-      // Accesses of whole sectors, some columns in flight, and blocks for all multiprocessors.
-      const auto at_most_one = [](double x) { return std::min(x, 1.0); };
-      const double bytes = static_cast<double>(lanes * shape().vector() * size_of(shape().input()));
-      const auto columns = static_cast<double>(typed.columns(shape())), idle = static_cast<double>(typed.members());
-      const double used = at_most_one(static_cast<double>(typed_.cols) / (columns * idle));
-      const double blocks = static_cast<double>(typed.tiles(shape())) / device.sm_count;
-      const double busy = typed.reads_twice() ? at_most_one(threads / 256.0) : 1;
-      constexpr double sectors = 64, in_flight = 4, many = 16, usual_threads = 256;
-      all.push_back({config, at_most_one(bytes / sectors) * at_most_one(columns / in_flight) * at_most_one(many / columns) *
-                                 used * busy * at_most_one(blocks) * at_most_one(std::sqrt(usual_threads / threads))});
-    }
-  std::ranges::stable_sort(all, std::ranges::greater(), &Rated::score);
-  std::vector<Config> sorted;
-  for (Rated& rated : all) sorted.push_back(std::move(rated.config));
-  return sorted;
-}
-
 Config ParsedStridedRowProgram::default_config(const DeviceInfo& device) const {
-  for (const strided::Variant variant : {strided::Variant::resident, strided::Variant::two_pass})
-    if (const std::vector<Config> found = geometries(variant, device); !found.empty()) return found.front();
-  throw Error(ErrorCode::unsupported, "no configuration of ", op().name(), " fits ", problem().text());
-}
-
-Config ParsedStridedRowProgram::complete_config(const DeviceInfo& device, const Config& partial) const {
-  const Value* const variant = partial.fields.find("variant");
-  Config config = default_config(device);
-  for (const strided::Variant other : {strided::Variant::resident, strided::Variant::two_pass})
-    if (variant != nullptr && *variant == Value(std::string(enum_name(other))))
-      if (const std::vector<Config> found = geometries(other, device); !found.empty()) config = found.front();
-  if (variant != nullptr && *variant != *config.fields.find("variant"))
-    config = StridedProblem::complete_config(device, partial);
-  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
-  config = strided::TypedConfig::parse(config).to_config();
+  Config config = StridedProblem::default_config(device);
   if (const std::string reason = why_invalid(device, config); !reason.empty())
-    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
+    throw Error(ErrorCode::unsupported, "no configuration of ", op().name(), " fits ", problem().text(), ": ", reason);
   return config;
-}
-
-std::vector<Config> ParsedStridedRowProgram::search_space(const DeviceInfo& device, Effort effort) const {
-  const std::size_t most = effort == Effort::full ? 12 : 4;
-  std::vector<Config> space{default_config(device)};
-  const auto add = [&](const Config& config) {
-    if (why_invalid(device, config).empty() && std::ranges::find(space, config) == space.end()) space.push_back(config);
-  };
-  for (const strided::Variant variant : {strided::Variant::resident, strided::Variant::two_pass}) {
-    std::vector<Config> found = geometries(variant, device);
-    found.resize(std::min(found.size(), variant == strided::Variant::resident ? most : most / 2));
-    for (const Config& config : found) add(config);
-  }
-  for (const Config& config : StridedProblem::search_space(device, effort)) add(config);
-  return space;
 }
 
 strided::Kernels ParsedStridedRowProgram::kernels() const {
   strided::Kernels kernels;
-  kernels.main_template = "row_program/strided.cuh";
+  kernels.main_template = shape().column_sums > 0 ? "row_program/strided_sums.cuh" : "row_program/strided.cuh";
   kernels.function = "row_program_strided";
   kernels.steps = "the stages of the program";
   return kernels;
@@ -203,9 +152,14 @@ SourceParts ParsedStridedRowProgram::source_parts(const Config& config) const {
   const bool twice = typed.reads_twice();
   SourceParts parts = StridedProblem::source_parts(config);
   parts.specialized_for.front().second = row_program::arrays_text(program_, typed_.cols);
+  const std::string blocks = std::to_string(typed.blocks_per_row);
   parts.algorithm = twice ? std::to_string(program_.stages + 1) +
                                 " reads of each input: a pass for every stage of reductions, and one that writes"
                           : "one read and one write: columns are resident in registers while the stages are computed";
+  if (typed.variant == strided::Variant::cluster)
+    parts.algorithm += "; a cluster of " + blocks + " blocks shares the columns and exchanges the results of each stage";
+  if (typed.variant == strided::Variant::split)
+    parts.algorithm += "; each pass is a kernel, in which " + blocks + " blocks share the columns";
   std::vector<std::string> columns;
   for (const row_program::Input& input : program_.inputs)
     if (input.kind == Kind::col) columns.push_back(row_program::column_type(*input.type, 1));
@@ -214,14 +168,28 @@ SourceParts ParsedStridedRowProgram::source_parts(const Config& config) const {
   params.insert(params.rfind("};"), "  int64 vectors;\n  int64 vectors_per_row;\n  int64 inner;\n");
   parts.constants = "namespace tunesmith {\n\n" + params + row_program::program_definition(program, columns) +
                     "\n}  // namespace tunesmith\n\n" + parts.constants + own_params().assertions();
-  parts.kernels = strided::kernel(
-      typed.threads, typed.min_blocks, std::string(op().name()), "RowProgramParams",
-      std::string("row_program_strided_") + (twice ? "two_pass" : "resident") + "<tunesmith::Program, shape, config>");
+  const auto kernel = [&](const std::string& entry, const std::string& function, const std::string& last) {
+    return strided::kernel(typed.threads, typed.min_blocks, entry, params_type,
+                           "row_program_strided_" + function + "<tunesmith::Program, shape, config" + last + ">");
+  };
+  const bool sums = shape().column_sums > 0;
+  const std::string entry(op().name());
+  parts.kernels.clear();
+  if (typed.variant == strided::Variant::split)
+    for (int stage = 1; const std::string& name : strided::sums_entries(shape(), entry))
+      parts.kernels += kernel(name, "split_sums", ", " + std::to_string(stage++)) + "\n";
+  parts.kernels += kernel(entry,
+                          typed.variant == strided::Variant::split ? "split"
+                          : twice                                  ? "two_pass"
+                                                                   : "resident",
+                          sums ? ", tunesmith::PositionSums<tunesmith::Program, shape, config>" : "");
+  if (sums) row_program::add_column_sums(parts, params_type, static_cast<std::int64_t>(typed.lanes) * shape().vector());
   return parts;
 }
 
-LaunchPlan ParsedStridedRowProgram::launch_plan(const Config& config, const DeviceInfo&) const {
+LaunchPlan ParsedStridedRowProgram::launch_plan(const Config& config, const DeviceInfo& device) const {
   LaunchPlan plan;
+  const auto typed = strided::TypedConfig::parse(config);
   const row::OwnParams own = own_params();
   const std::span<const ArrayInfo> arrays = array_view();
   for (const ArrayInfo& array : arrays) {
@@ -233,7 +201,7 @@ LaunchPlan ParsedStridedRowProgram::launch_plan(const Config& config, const Devi
   RowParams params{};
   params.rows = typed_.rows * typed_.inner;
   params.cols = static_cast<std::int32_t>(typed_.cols);
-  params.groups = 1;
+  params.groups = shape().column_sums > 0 ? typed.tiles(shape()) : 1;
   bool first = true;
   over_full_arrays(program_, [&](const std::string& name, DType, bool) {
     if (first) params.input_stride[0] = row_program::stride_of(typed_, name, Kind::full);
@@ -242,12 +210,26 @@ LaunchPlan ParsedStridedRowProgram::launch_plan(const Config& config, const Devi
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
   plan.params.insert(plan.params.end(), own.bytes().begin(), own.bytes().end());
-  strided::add_kernels(strided::TypedConfig::parse(config), shape(), std::string(op().name()), plan);
+  plan.workspace_offset = offsetof(RowParams, workspace);
+  strided::add_kernels(typed, shape(), std::string(op().name()), plan);
+  if (typed.variant == strided::Variant::split) {
+    // The partial results of each stage begin at a multiple of 16 bytes (StoredPartials).
+    const std::int64_t partials = typed.tiles(shape()) * typed.blocks_per_row * typed.lanes * shape().vector();
+    plan.workspace_bytes = 0;
+    for (int stage = 1; stage <= program_.stages; ++stage)
+      plan.workspace_bytes += round_up(partials * exchanged_floats(program_, stage) * std::int64_t{sizeof(float)}, 16);
+  }
+  if (shape().column_sums > 0) {
+    // StoredPartials follow the sums of tiles.
+    plan.workspace_bytes += typed.column_sums_bytes(shape());
+    plan.workspace_use = WorkspaceUse::scratch;
+    row_program::add_column_sums_kernel(plan, typed_.cols, device);
+  }
   return plan;
 }
 
 void ParsedStridedRowProgram::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
-  fill_row_program_inputs(typed_, false, seed, kind, arrays);
+  fill_row_program_inputs(typed_, shape().column_sums > 0, seed, kind, arrays);
 }
 
 CheckResult ParsedStridedRowProgram::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {

@@ -18,9 +18,6 @@ class ParsedStridedRowProgram final : public strided::StridedProblem {
   KeyParts key() const override;
   Cost cost() const override;
   Config default_config(const DeviceInfo& device) const override;
-  Config complete_config(const DeviceInfo& device, const Config& partial) const override;
-  std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
-  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
   SourceParts source_parts(const Config& config) const override;
   LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
@@ -28,7 +25,6 @@ class ParsedStridedRowProgram final : public strided::StridedProblem {
 
  private:
   strided::Kernels kernels() const override;
-  std::vector<Config> geometries(strided::Variant variant, const DeviceInfo& device) const;
   /// The parameters after RowParams.
   row::OwnParams own_params() const;
 

@@ -39,8 +39,8 @@ struct ChosenColumn {
 ///
 /// Cost in steps of about 6 instructions: k for an insertion, which about k log(n / k) of a thread's n columns need; k + k /
 /// 2 log2(k) for a merge, of which there are log2(threads). k rounds of argmax would read the row k times and exchange k
-/// times. A thread holds two lists of (2 + carried) k registers while it merges: about 64 for k = 8, and more than there are
-/// (spills) from k = 48 on.
+/// times. A thread holds two lists of (2 + carried) k registers while it merges: about 64 for k = 8. Lists of more than 32
+/// columns are merged with less (row_program/top_lists.cuh).
 template <int k, int carried>
 struct TopColumns {
   static constexpr int operands = 1 + carried, floats = (2 + carried) * k;

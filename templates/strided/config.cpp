@@ -56,13 +56,24 @@ std::int64_t TypedConfig::columns(const Shape& shape) const noexcept {
 
 std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
   const std::int64_t groups = lanes < 32 ? threads / 32 : members();
-  const std::int64_t reductions = groups > 1 ? groups * lanes * shape.vector() * shape.reduction_bytes : 0;
-  if (variant != Variant::cluster) return reductions;
-  return 2 * reductions + std::int64_t{shape.part_bytes} * blocks_per_row * lanes * shape.vector();
+  std::int64_t bytes = groups > 1 ? groups * lanes * shape.vector() * shape.reduction_bytes : 0;
+  // Programs reduce the partials of a cluster in the same memory.
+  if (variant == Variant::cluster)
+    bytes += (shape.is_program ? 0 : bytes) + std::int64_t{shape.part_bytes} * blocks_per_row * lanes * shape.vector();
+  constexpr std::int64_t float_bytes = 4;
+  if (lanes > 32) bytes += threads / 32 * columns(shape) * shape.column_sums * float_bytes;
+  return bytes;
 }
 
 int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   const std::int64_t vector = shape.vector();
+  if (shape.is_program) {
+    // The elements, addresses, and what each position has. Beyond the limit it spills.
+    constexpr std::int64_t others = 32, most_of_positions = 150;
+    return static_cast<int>(std::min<std::int64_t>(
+        columns(shape) * shape.input_words() + others + std::min(vector * shape.program_registers, most_of_positions),
+        4096));
+  }
   const std::int64_t words = (vector * size_of(shape.input()) + 3) / 4 * shape.inputs;
   const bool precise = shape.output() == DType::f32;
   std::int64_t needed = columns(shape) * words + 24;                                // the elements, and addresses
@@ -72,6 +83,12 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   needed += vector * shape.more_registers;
   if (reads_twice()) needed += shape.backward() ? 0 : 2 * vector;  // the running states
   return static_cast<int>(std::min<std::int64_t>(needed, 4096));
+}
+
+std::int64_t TypedConfig::column_sums_bytes(const Shape& shape) const noexcept {
+  // A sum and its rounding error, of each tile; columns are padded (row_program/column_sums.cuh).
+  constexpr std::int64_t pair_bytes = 8, padded_to = 32;
+  return pair_bytes * shape.column_sums * tiles(shape) * ((shape.cols + padded_to - 1) / padded_to * padded_to);
 }
 
 std::string why_invalid(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
@@ -92,6 +109,10 @@ std::string why_invalid(const TypedConfig& config, const Shape& shape, const Dev
   if (config.smem_bytes(shape) > smem_most)
     return "the reductions need " + number(config.smem_bytes(shape)) + " bytes of shared memory; there are " +
            number(smem_most);
+  const bool shares_columns = config.variant == Variant::cluster || config.variant == Variant::split;
+  if (shares_columns && shape.stages == 0)
+    return "variant is " + std::string(enum_name(config.variant)) +
+           "; allowed for a program without reductions: resident, two_pass";
   // Each of the four parts of a multiprocessor has its own registers and gets whole warps; registers come in eights.
   const int warps_of_part = (config.threads / 32 * config.min_blocks + 3) / 4;
   const int available = std::min(255, device.registers_per_sm / 128 / warps_of_part / 8 * 8);
@@ -104,11 +125,14 @@ std::string why_invalid(const TypedConfig& config, const Shape& shape, const Dev
       return "blocks_per_row is " + number(config.blocks_per_row) + "; the device's clusters have at most " +
              number(most_cluster_blocks(device)) + " blocks";
   }
-  if (config.variant != Variant::cluster && config.variant != Variant::split) return {};
+  constexpr std::int64_t max_workspace_bytes = std::int64_t{1} << 30;
+  if (config.column_sums_bytes(shape) > max_workspace_bytes)
+    return "the sums over positions would need more than a gigabyte of workspace; use more lanes than " +
+           number(config.lanes);
+  if (!shares_columns) return {};
   if (config.blocks_per_row > shape.cols)
     return "blocks_per_row is " + number(config.blocks_per_row) + "; there are only " + number(shape.cols) + " columns";
   if (config.variant == Variant::cluster) return {};
-  constexpr std::int64_t max_workspace_bytes = std::int64_t{1} << 30;
   const std::int64_t part_bytes = std::int64_t{shape.part_bytes} * config.lanes * shape.vector() * config.blocks_per_row;
   if (config.tiles(shape) > max_workspace_bytes / part_bytes)
     return "split would need more than a gigabyte of workspace for " + number(shape.rows * shape.inner) + " positions";

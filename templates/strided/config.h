@@ -53,6 +53,8 @@ struct TypedConfig {
   std::int64_t tiles(const Shape& shape) const noexcept { return (shape.vectors() + lanes - 1) / lanes; }
   /// Returns the static shared memory of the reductions, per block.
   std::int64_t smem_bytes(const Shape& shape) const noexcept;
+  /// Returns the workspace of the sums over positions.
+  std::int64_t column_sums_bytes(const Shape& shape) const noexcept;
   /// Estimates the registers per thread.
   int registers_needed(const Shape& shape) const noexcept;
 };

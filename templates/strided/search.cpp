@@ -18,6 +18,17 @@ void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& 
   while (config.min_blocks > 1 && !why_invalid(config, shape, device).empty()) --config.min_blocks;
 }
 
+/// Returns the share of its time in which a configuration transfers each element for the first time.
+double share_of_first_accesses(const TypedConfig& config, const Shape& shape) {
+  const bool split = config.variant == Variant::split;
+  if (config.variant == Variant::resident) return 1;
+  if (config.variant == Variant::cluster) return 0.45;
+  if (!shape.is_program) return !shape.writes ? (split ? 0.9 : 0.97) : split ? 0.55 : 0.6;
+  const auto input = static_cast<double>(shape.input_bytes()), output = static_cast<double>(shape.output_bytes());
+  const double passes = shape.stages + (shape.writes || shape.column_sums > 0 || shape.stages == 0 ? 1 : 0);
+  return (split ? 0.83 : 0.9) * (input + output) / (passes * input + output);
+}
+
 /// Returns how well a configuration uses the device; larger is better. Its choices among the trials of 19 problems take 1.03
 /// times as long as the best ones (H200, geometric mean).
 ///
@@ -49,12 +60,14 @@ double expectation(const TypedConfig& config, const Shape& shape, const DeviceIn
   const double used = static_cast<double>(shape.cols) /
                       (static_cast<double>(config.members()) * config.blocks_per_row *
                        std::ceil(static_cast<double>(shape.cols) / config.members() / config.blocks_per_row));
-  const double passes = config.variant == Variant::resident   ? 1
-                        : config.variant == Variant::cluster  ? 0.45
-                        : !shape.writes                       ? (config.variant == Variant::two_pass ? 0.97 : 0.9)
-                        : config.variant == Variant::two_pass ? 0.6
-                                                              : 0.55;
-  return coalesced * busy * warps * even * reductions * lone * std::sqrt(used) * passes;
+  // A tile writes its sums over positions, and the last kernel reads them.
+  constexpr double partial_bytes = 8;
+  const double tile_bytes = static_cast<double>(std::min<std::int64_t>(config.lanes, shape.vectors()) * shape.vector() *
+                                                (shape.input_bytes() + shape.output_bytes()));
+  const double elements =
+      shape.column_sums == 0 ? 1 : tile_bytes / (std::max(tile_bytes, 1.0) + partial_bytes * shape.column_sums);
+  return coalesced * busy * warps * even * reductions * lone * std::sqrt(used) * elements *
+         share_of_first_accesses(config, shape);
 }
 
 std::vector<TypedConfig> geometries(Variant variant, const Shape& shape, const DeviceInfo& device) {
@@ -84,7 +97,7 @@ std::vector<TypedConfig> geometries(Variant variant, const Shape& shape, const D
           add(config);
           continue;
         }
-        const std::int64_t blocks = 2 * device.sm_count / config.tiles(shape);
+        const std::int64_t blocks = 2 * device.sm_count / std::max<std::int64_t>(config.tiles(shape), 1);
         const std::int64_t most = shape.cols / (std::int64_t{config.members()} * unroll);
         config.blocks_per_row = static_cast<int>(std::min<std::int64_t>({blocks, most, 1024}));
         if (config.blocks_per_row > 1) add(config);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <span>
 
 #include "core/half_octave.h"
 #include "tunesmith/error.h"
@@ -24,15 +25,45 @@ std::string strides_text(const Array& array) {
 
 }  // namespace
 
+DType Shape::widest(const Array* arrays, int count) noexcept {
+  return std::ranges::max_element(arrays, arrays + count, {}, [](const Array& array) { return size_of(array.dtype); })
+      ->dtype;
+}
+
+DType Shape::output() const noexcept {
+  const DType more = widest(more_out.data(), std::max(more_outputs, 1));
+  return more_outputs > 0 && size_of(more) > size_of(out.dtype) ? more : out.dtype;
+}
+
+std::int64_t Shape::input_bytes() const noexcept {
+  std::int64_t bytes = 0;
+  for (const Array& array : std::span(in).first(static_cast<std::size_t>(inputs))) bytes += size_of(array.dtype);
+  return bytes;
+}
+
+std::int64_t Shape::output_bytes() const noexcept {
+  std::int64_t bytes = writes ? size_of(out.dtype) : 0;
+  for (const Array& array : std::span(more_out).first(static_cast<std::size_t>(more_outputs))) bytes += size_of(array.dtype);
+  return bytes;
+}
+
+std::int64_t Shape::input_words() const noexcept {
+  std::int64_t words = 0;
+  for (const Array& array : std::span(in).first(static_cast<std::size_t>(inputs)))
+    words += (vector() * size_of(array.dtype) + 3) / 4;
+  return words;
+}
+
 int Shape::vector() const noexcept {
   std::int64_t least = std::min<std::int64_t>(16 / std::max(size_of(input()), size_of(output())), aligned_vector(out));
-  for (int i = 0; i < inputs; ++i) least = std::min(least, aligned_vector(in[static_cast<std::size_t>(i)]));
+  for (const Array& array : std::span(in).first(static_cast<std::size_t>(inputs)))
+    least = std::min(least, aligned_vector(array));
+  for (const Array& array : std::span(more_out).first(static_cast<std::size_t>(more_outputs)))
+    least = std::min(least, aligned_vector(array));
   return static_cast<int>(std::gcd(std::min<std::int64_t>(least, most_vector), inner));
 }
 
-std::int64_t Shape::traffic_bytes() const noexcept {
-  return rows * cols * inner * (size_of(input()) * inputs + (writes ? size_of(output()) : 0));
-}
+std::int64_t Shape::traffic_bytes() const noexcept { return rows * cols * inner * (input_bytes() + output_bytes()); }
 
 std::int64_t Shape::rows_bucket() const noexcept {
   constexpr std::int64_t full = std::int64_t{1} << 20;

@@ -21,8 +21,10 @@ struct Array {
 struct Shape {
   std::int64_t rows = 0, cols = 0, inner = 1;
   int inputs = 1;
-  std::array<Array, 2> in;
+  std::array<Array, 4> in;
   Array out;
+  int more_outputs = 0;
+  std::array<Array, 3> more_out;
   bool in_place = false;
   double scale = 1;
   bool logarithm = false;
@@ -33,9 +35,16 @@ struct Shape {
   int reduction_bytes = 12;  ///< shared memory per position for the reductions over threads: a float and a pair of floats
   int part_bytes = 16;       ///< of the partial of a slice of the columns, per position
 
-  bool backward() const noexcept { return inputs == 2; }
-  DType input() const noexcept { return in[0].dtype; }
-  DType output() const noexcept { return out.dtype; }
+  // Of a user's program for each position.
+  bool is_program = false;
+  int stages = 1;             ///< of reductions; a pass over the inputs for each, unless columns are resident
+  int column_sums = 0;        ///< outputs that are sums over all positions, one for each column
+  int program_registers = 0;  ///< per position: of partial results, values of a row, and elements
+
+  bool backward() const noexcept { return !is_program && inputs == 2; }
+  /// Returns the widest type of the inputs; of the outputs.
+  DType input() const noexcept { return widest(in.data(), inputs); }
+  DType output() const noexcept;
   /// Returns the elements per vector: neighbouring positions of a column, at most 16 bytes of the widest dtype and
   /// most_vector.
   int vector() const noexcept;
@@ -44,11 +53,19 @@ struct Shape {
   /// Returns the bytes read and written.
   std::int64_t traffic_bytes() const noexcept;
   /// Returns the bytes of one vector of one column, of all inputs.
-  std::int64_t vector_bytes() const noexcept { return std::int64_t{vector()} * size_of(input()) * inputs; }
+  std::int64_t vector_bytes() const noexcept { return vector() * input_bytes(); }
+  /// Returns the bytes of an element of all inputs; of all outputs of this shape.
+  std::int64_t input_bytes() const noexcept;
+  std::int64_t output_bytes() const noexcept;
+  /// Returns the registers of a vector of one column, of all inputs.
+  std::int64_t input_words() const noexcept;
   /// Returns the bucket of the number of positions, capped where every GPU is full.
   std::int64_t rows_bucket() const noexcept;
   /// Returns everything except rows and cols that affects the generated source or the fastest configuration.
   std::string problem_class() const;
+
+ private:
+  static DType widest(const Array* arrays, int count) noexcept;
 };
 
 /// Throws Error(invalid_argument) if two elements of an output share an address.

@@ -121,12 +121,21 @@ void add_kernels(const TypedConfig& config, const Shape& shape, const std::strin
   if (config.variant == Variant::split) {
     plan.workspace_bytes = blocks * config.lanes * shape.vector() * shape.part_bytes;
     plan.workspace_use = WorkspaceUse::scratch;
-    KernelLaunch sums = launch;
-    sums.entry += "_sums";
-    plan.kernels.push_back(sums);
-    plan.main_kernel = 1;
+    for (const std::string& sums_entry : sums_entries(shape, entry)) {
+      KernelLaunch sums = launch;
+      sums.entry = sums_entry;
+      plan.kernels.push_back(sums);
+    }
+    plan.main_kernel = plan.kernels.size();
   }
   plan.kernels.push_back(launch);
+}
+
+std::vector<std::string> sums_entries(const Shape& shape, const std::string& entry) {
+  std::vector<std::string> entries;
+  for (int stage = 1; stage <= shape.stages; ++stage)
+    entries.push_back(entry + "_sums" + (shape.stages > 1 ? std::to_string(stage) : ""));
+  return entries;
 }
 
 void set_few_positions(Problem& problem, const Shape& shape, std::int64_t least) {

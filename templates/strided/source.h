@@ -35,8 +35,10 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& sh
 /// resident, e.g. "the maximum, the sum of exponentials and the result".
 void describe(const TypedConfig& config, const Shape& shape, const std::string& steps, SourceParts& parts);
 
-/// Adds the launches of a configuration, of `entry` and for split before it of entry + "_sums", and its workspace.
+/// Adds the launches of a configuration, of `entry` and for split before it of sums_entries(), and its workspace.
 void add_kernels(const TypedConfig& config, const Shape& shape, const std::string& entry, LaunchPlan& plan);
+/// Returns the entry points of split that write partials: one for each stage of reductions.
+std::vector<std::string> sums_entries(const Shape& shape, const std::string& entry);
 
 /// Changes a problem to about a million elements, with at least `least` positions, and a number that no block size divides.
 void set_few_positions(Problem& problem, const Shape& shape, std::int64_t least);

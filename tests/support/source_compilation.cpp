@@ -52,7 +52,7 @@ std::string SourceCompilation::ptx_of(std::string_view op, const std::string& fi
   return ptx_of(source_of(op, fields, config, "sm_90a"));
 }
 
-void SourceCompilation::compile_all(const std::vector<Source>& all) {
+void SourceCompilation::compile_all(const std::vector<Source>& all, int most_spilled_bytes) {
   std::vector<const Source*> sources;
   std::set<std::string> seen;
   for (const Source& source : all)
@@ -75,7 +75,7 @@ void SourceCompilation::compile_all(const std::vector<Source>& all) {
           ASSERT_TRUE(binary.resources.contains(kernel.entry)) << text << "\n" << binary.log;
           const KernelResources& resources = binary.resources.at(kernel.entry);
           // Every candidate of the search space must fit and spill little.
-          EXPECT_LE(resources.spill_store_bytes, 256) << text;
+          EXPECT_LE(resources.spill_store_bytes, most_spilled_bytes) << text;
           EXPECT_LE(resources.static_smem_bytes + kernel.dynamic_smem_bytes, device.smem_bytes_per_block) << text;
           worst_spill = std::max(worst_spill, resources.spill_store_bytes);
         }

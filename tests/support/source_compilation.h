@@ -36,7 +36,7 @@ class SourceCompilation : public testing::Test {
   std::string ptx_of(std::string_view op, const std::string& fields, const std::string& config) const;
 
   /// Compiles each distinct source once, on two threads. Checks that it fits its device and that it hardly spills.
-  void compile_all(const std::vector<Source>& all);
+  void compile_all(const std::vector<Source>& all, int most_spilled_bytes = 256);
 
   static bool has_nvcc();
   /// Compiles the source with these flags and with warnings as errors; returns whether that succeeds.

@@ -33,6 +33,15 @@ TEST_F(CliTest, ShippedProgramsAndTheirGradientsAreOperations) {
   }
 }
 
+TEST_F(CliTest, GradientsOfNormsOverADimensionThatIsNotTheLast) {
+  for (const char* op : {"layer_norm_gradient", "rms_norm_gradient"})
+    for (const char* config : {"variant=resident", "variant=two_pass", "variant=cluster", "variant=split"}) {
+      const nlohmann::json result = run_json({"run", op, "--device", "host", "--rows", "3", "--cols", "37", "--inner", "40",
+                                              "--dtype", "bf16", "--config", config});
+      EXPECT_EQ(result["verified"], true) << op << " " << config;
+    }
+}
+
 TEST_F(CliTest, ErrorsInARowProgramNameFileLineAndColumn) {
   const std::string text = write("bad.row", "in x : float[row, col]\nout y : float[row, col] = sqr(x)\n");
   for (const std::vector<std::string>& arguments :

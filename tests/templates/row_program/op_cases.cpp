@@ -257,8 +257,12 @@ std::vector<Case> strided_row_program_cases(const DeviceInfo& device) {
   const std::vector<const char*> configs{"variant=resident,threads=32,lanes=8",
                                          "variant=two_pass,threads=64,lanes=4,unroll=2",
                                          "variant=resident,threads=128,lanes=2",
+                                         "variant=split,threads=64,lanes=4,unroll=2,blocks_per_row=3",
+                                         "variant=cluster,threads=64,lanes=4,blocks_per_row=3",
                                          "variant=two_pass,threads=32,lanes=32,unroll=1",
                                          "variant=resident,threads=64,lanes=64",
+                                         "variant=cluster,threads=32,lanes=32,blocks_per_row=2",
+                                         "variant=split,threads=128,lanes=64,unroll=1,blocks_per_row=5",
                                          "variant=resident",
                                          "variant=two_pass"};
   const char* const layouts[] = {"rows=3,cols=50,inner=12,dtype=bf16", "rows=17,cols=33,inner=7,dtype=f32",
@@ -268,7 +272,6 @@ std::vector<Case> strided_row_program_cases(const DeviceInfo& device) {
   std::size_t turn = 0;
   for (const NamedProgram& program : row_programs()) {
     const bool supported = program.text.find("col/") == std::string::npos &&
-                           program.text.find("colsum") == std::string::npos &&
                            program.text.find("[128]") == std::string::npos && program.text.find("[32]") == std::string::npos;
     if (!supported) continue;
     for (int i = 0; i < (program.name.starts_with("shipped") ? 1 : 2); ++i) {
@@ -281,7 +284,10 @@ std::vector<Case> strided_row_program_cases(const DeviceInfo& device) {
   for (const char* fields : {"rows=5,cols=30,inner=16,row_strides=x=500;y=488", "rows=4,cols=30,inner=16,row_strides=x=0",
                              "rows=5,cols=30,inner=16,dtype=bf16,in_place=y=x", "rows=5,cols=30,inner=16,alignments=x=4;y=8",
                              "rows=3,cols=1,inner=33", "rows=2,cols=3000,inner=3,dtype=f16"})
-    for (Case& c : row_program_cases(row_program_text("softmax"), fields, device, {"variant=resident", "variant=two_pass"}))
+    for (Case& c :
+         row_program_cases(row_program_text("softmax"), fields, device,
+                           {"variant=resident", "variant=two_pass", "variant=split,threads=64,lanes=2,blocks_per_row=7",
+                            "variant=cluster,threads=64,lanes=2,blocks_per_row=7"}))
       cases.push_back(std::move(c));
   return cases;
 }

@@ -62,7 +62,27 @@ TEST_F(RowProgramGpu, ProgramsOverADimensionThatIsNotTheLast) {
   verify_all(cases);
 }
 
-// Few columns and many, one list and several values: k = 48 and 64 spill.
+// Columns of several blocks, and sums over positions: reproducible, whatever the order in which blocks run.
+TEST_F(RowProgramGpu, SharedColumnsAndSumsOverPositions) {
+  std::vector<Case> cases;
+  for (const char* program : {"softmax", "layer_norm", "choices", "shipped layer_norm_gradient", "shipped rms_norm_gradient",
+                              "shipped topk_gate_sigmoid"})
+    for (const char* fields : {"rows=2,cols=21,inner=3136,dtype=bf16", "rows=1,cols=50257,inner=16,dtype=bf16",
+                               "rows=33,cols=257,inner=785", "rows=8,cols=4096,inner=64,dtype=f16"})
+      for (Case& c : test::row_program_cases(test::row_program_text(program), fields, device().info(),
+                                             {"variant=resident", "variant=cluster", "variant=two_pass", "variant=split",
+                                              "variant=two_pass,threads=256,lanes=128,unroll=2",
+                                              "variant=split,threads=128,lanes=1,unroll=2,blocks_per_row=5"}))
+        cases.push_back(std::move(c));
+  EXPECT_GE(cases.size(), has_clusters() ? 110U : 90U);
+  verify_all(cases);
+  for (std::size_t i = 0; i < cases.size(); i += 5) {
+    const Case& c = cases[i];
+    EXPECT_EQ(test::difference_between_launches(c.op(), c.problem, *executable_of(c), device(), 5), "") << c.text();
+  }
+}
+
+// Few columns and many, one list and several values, lists of more than 32 columns.
 TEST_F(RowProgramGpu, ChosenColumns) {
   std::vector<Case> cases;
   const auto add = [&](const std::string& text, const char* fields) {

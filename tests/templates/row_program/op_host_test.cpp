@@ -76,8 +76,39 @@ TEST_F(RowProgramHost, ProgramsOverADimensionThatIsNotTheLast) {
   const std::vector<Case> cases = test::strided_row_program_cases(device_.info());
   std::set<std::string> variants;
   for (const Case& c : cases) variants.insert(c.config.variant());
-  EXPECT_EQ(variants, (std::set<std::string>{"resident", "two_pass"}));
-  EXPECT_GE(cases.size(), 70U);
+  EXPECT_EQ(variants, (std::set<std::string>{"cluster", "resident", "split", "two_pass"}));
+  EXPECT_GE(cases.size(), 100U);
+  verify_all(cases);
+}
+
+// Sums over rows and positions: lanes of one warp and of several, vectors and single positions, columns of several blocks.
+TEST_F(RowProgramHost, SumsOverPositionsInEveryVariant) {
+  const std::string text = R"(
+in x : float[row, col]
+in w : f32[col]
+sum s = x * w
+max m = x - s
+out y : float[row, col] = x * s - m
+colsum dw : float[col] = x * s
+colsum db : f32[col] = x
+)";
+  std::vector<Case> cases;
+  std::set<std::string> variants;
+  for (const char* fields : {"rows=1,cols=20,inner=2", "rows=37,cols=21,inner=5,dtype=f16",
+                             "rows=2,cols=67,inner=168,dtype=bf16", "rows=1,cols=131,inner=1000"})
+    for (const char* config :
+         {"variant=resident,threads=64,lanes=2", "variant=resident,threads=128,lanes=64",
+          "variant=resident,threads=32,lanes=32", "variant=two_pass,threads=64,lanes=8,unroll=2",
+          "variant=two_pass,threads=256,lanes=64,unroll=4", "variant=cluster,threads=64,lanes=16,blocks_per_row=3",
+          "variant=cluster,threads=128,lanes=128,blocks_per_row=2",
+          "variant=split,threads=64,lanes=4,unroll=2,blocks_per_row=2",
+          "variant=split,threads=64,lanes=64,unroll=1,blocks_per_row=5"})
+      for (Case& c : row_program_cases(text, fields, device_.info(), {config})) {
+        variants.insert(c.config.variant());
+        cases.push_back(std::move(c));
+      }
+  EXPECT_EQ(variants, (std::set<std::string>{"cluster", "resident", "split", "two_pass"}));
+  EXPECT_GE(cases.size(), 30U);
   verify_all(cases);
 }
 
@@ -111,7 +142,9 @@ TEST_F(RowProgramHost, APositionIsARow) {
       row_program_cases(text, "rows=15,cols=21", device_.info(), {"variant=block"}),
       [&](const Case& c, const Executable& executable) { expected = outputs_of(executable, c, {bytes_of(transposed)}); });
   with_executables(
-      row_program_cases(text, "rows=3,cols=21,inner=5", device_.info(), {"variant=resident", "variant=two_pass"}),
+      row_program_cases(text, "rows=3,cols=21,inner=5", device_.info(),
+                        {"variant=resident", "variant=two_pass", "variant=cluster,threads=32,lanes=2,blocks_per_row=3",
+                         "variant=split,threads=64,lanes=2,unroll=2,blocks_per_row=2"}),
       [&](const Case& c, const Executable& executable) {
         const auto outputs = outputs_of(executable, c, {bytes_of(x)});
         EXPECT_EQ(outputs[1], expected[1]);
@@ -221,7 +254,11 @@ TEST_F(RowProgramHost, TopkIsThatOfASortInEveryVariant) {
 
 TEST_F(RowProgramHost, SumsOverNoRowsAreZero) {
   const std::string text = "in x : f32[row, col]\ncolsum s : f32[col] = x\n";
-  const auto cases = row_program_cases(text, "rows=0,cols=100", device_.info(), {"variant=block"});
+  auto cases = row_program_cases(text, "rows=0,cols=100", device_.info(), {"variant=block"});
+  for (const Case& c :
+       row_program_cases(text, "rows=0,cols=100,inner=7", device_.info(), {"variant=resident", "variant=two_pass"}))
+    cases.push_back(c);
+  EXPECT_EQ(cases.size(), 3U);
   with_executables(cases, [&](const Case& c, const Executable& executable) {
     EXPECT_EQ(outputs_of(executable, c, {{}})[0], std::vector<std::byte>(100 * sizeof(float)));
   });
@@ -240,11 +277,22 @@ TEST_F(RowProgramHost, SumsOverRowsKeepSpecialValues) {
   x[8 * cols + 4] = 3e38F;
   std::vector<std::byte> bytes(x.size() * sizeof(float));
   std::memcpy(bytes.data(), x.data(), bytes.size());
-  const auto cases = row_program_cases(text, "rows=9,cols=8", device_.info(),
-                                       {"variant=block", "variant=two_pass", "variant=warp,lanes=1"});
-  ASSERT_EQ(cases.size(), 3U);
+  // The same numbers as (3, 8, 3), each of the 9 rows at a position.
+  std::vector<float> moved(x.size());
+  for (int row = 0; row < rows; ++row)
+    for (int column = 0; column < cols; ++column)
+      moved[static_cast<std::size_t>((row / 3 * cols + column) * 3 + row % 3)] =
+          x[static_cast<std::size_t>(row * cols + column)];
+  std::vector<std::byte> moved_bytes(bytes.size());
+  std::memcpy(moved_bytes.data(), moved.data(), bytes.size());
+  auto cases = row_program_cases(text, "rows=9,cols=8", device_.info(),
+                                 {"variant=block", "variant=two_pass", "variant=warp,lanes=1"});
+  for (const Case& c : row_program_cases(text, "rows=3,cols=8,inner=3", device_.info(),
+                                         {"variant=resident,threads=32,lanes=4", "variant=two_pass,threads=64,lanes=64"}))
+    cases.push_back(c);
+  ASSERT_EQ(cases.size(), 5U);
   with_executables(cases, [&](const Case& c, const Executable& executable) {
-    const auto outputs = outputs_of(executable, c, {bytes});
+    const auto outputs = outputs_of(executable, c, {c.problem.fields.contains("inner") ? moved_bytes : bytes});
     const auto sum = [&](int column) { return read_element(DType::f32, outputs[0].data(), column); };
     EXPECT_EQ(sum(0), 9);
     EXPECT_TRUE(std::isnan(sum(1)));
@@ -415,6 +463,15 @@ TEST_F(RowProgramHost, MutatedKernelsFailVerification) {
        "::value(partial.value, rank / 2 * 2)"},
       {"softmax", "rows=3,cols=50,inner=12", "variant=resident", "results[0][j] = ", "results[0][j] = v.row + "},
       {"rms_norm", "rows=3,cols=50,inner=12", "variant=two_pass", "v.of_column[0][j]", "1.0f"},
+      {"softmax", "rows=3,cols=50,inner=12", "variant=cluster,threads=32,lanes=2,blocks_per_row=3", "blocks_per_row = 3",
+       "blocks_per_row = 2"},
+      {"softmax", "rows=3,cols=50,inner=12", "variant=split,threads=32,lanes=2,blocks_per_row=3",
+       "row_program_strided_split_sums<tunesmith::Program, shape, config, 2>",
+       "row_program_strided_split_sums<tunesmith::Program, shape, config, 1>"},
+      {"shipped layer_norm_gradient", "rows=3,cols=50,inner=12", "variant=resident",
+       "results[2][j] = ", "results[2][j] = 0.1f + "},
+      {"shipped layer_norm_gradient", "rows=3,cols=50,inner=12", "variant=two_pass", "dw_address, column, sum",
+       "dw_address, column, 0.0f"},
       // Where a sum overflows, only an infinite result, NaN and the sum itself are right.
       {"overflow", "rows=17,cols=1000", "variant=block", "SumOfColumns::result(partial.value)",
        "finite_or(SumOfColumns::result(partial.value), 1e38f)"},

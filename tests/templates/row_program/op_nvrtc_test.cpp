@@ -62,15 +62,17 @@ TEST_F(RowProgramNvrtc, KernelsOfBucketsCompile) {
 TEST_F(RowProgramNvrtc, ProgramsOverADimensionThatIsNotTheLast) {
   std::vector<Source> sources;
   std::size_t turn = 0;
-  for (const char* program : {"add_rms_norm_e4m3", "softmax", "top_of_chosen", "shipped softmax_gradient", "choices",
-                              "shipped topk_gate_sigmoid", "swiglu"}) {
-    const Arch arch = parse_arch(archs[turn++ % std::size(archs)]);
-    for (const test::Case& c :
-         test::row_program_cases(test::row_program_text(program), "rows=64,cols=300,inner=196,dtype=bf16",
-                                 generic_device(arch), {"variant=resident", "variant=two_pass"}))
-      sources.push_back(source_of(c, arch));
-  }
-  EXPECT_GE(sources.size(), 12U);
+  for (const char* program :
+       {"add_rms_norm_e4m3", "softmax", "top_of_chosen", "shipped softmax_gradient", "choices", "shipped topk_gate_sigmoid",
+        "swiglu", "shipped layer_norm_gradient", "shipped rms_norm_gradient"})
+    for (const bool newest : {false, true}) {
+      const Arch arch = parse_arch(newest ? "sm_90a" : archs[turn++ % std::size(archs)]);
+      for (const test::Case& c : test::row_program_cases(
+               test::row_program_text(program), "rows=64,cols=300,inner=196,dtype=bf16", generic_device(arch),
+               {newest ? "variant=cluster" : "variant=resident", newest ? "variant=split" : "variant=two_pass"}))
+        sources.push_back(source_of(c, arch));
+    }
+  EXPECT_GE(sources.size(), 34U);
   compile_all(sources);
 }
 
@@ -87,6 +89,21 @@ TEST_F(RowProgramNvrtc, ChosenColumnsCompileForEveryArchitecture) {
         sources.push_back(source_of(c, arch));
   }
   compile_all(sources);
+}
+
+// Lists of more than 32 columns are merged in the registers that there are.
+TEST_F(RowProgramNvrtc, LongListsDoNotSpill) {
+  std::vector<Source> sources;
+  for (const char* arch_name : {"sm_75", "sm_90a"}) {
+    const Arch arch = parse_arch(arch_name);
+    for (const test::Case& c : test::row_program_cases(
+             "in x : float[row, col]\ntopk[64] v, i = x\nout value : f32[row, 64] = v\nout column : i32[row, 64] = i\n",
+             "rows=64,cols=4096,dtype=bf16", generic_device(arch),
+             {"variant=block,threads=256,min_blocks=1,registers=packed"}))
+      sources.push_back(source_of(c, arch));
+  }
+  ASSERT_EQ(sources.size(), 2U);
+  compile_all(sources, 0);
 }
 
 // A gate stores its values in pieces of 16 bytes, and needs no barrier where a warp has a row.

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <set>
 
 #include "templates/render.h"
+#include "templates/strided/config.h"
 #include "tests/templates/row_program/op_cases.h"
 #include "tunesmith/error.h"
 #include "tunesmith/row_program.h"
@@ -76,7 +78,6 @@ TEST(RowProgramDescription, AnInnerDimensionHasLimits) {
   expect_error(norm(), ",inner=0", {"inner is 0"});
   expect_error("in x : float[row, col]\nmax[32] m = x\nout y : float[row, col] = x - m\n", ",inner=4",
                {"inner is 4", "groups of columns"});
-  expect_error("in x : float[row, col]\ncolsum s : f32[col] = x\n", ",inner=4", {"inner is 4", "sums over rows (s)"});
   expect_error("in x : float[row, col]\ntopk[4] v = x\nout y : f32[row, 4] = v\n", ",inner=4,row_strides=y=8",
                {"row_strides has y", "inner is 4"});
   try {
@@ -91,11 +92,47 @@ TEST(RowProgramDescription, AnInnerDimensionHasLimits) {
   EXPECT_EQ(arrays.front().strides, (std::vector<std::int64_t>{320, 5, 1}));
   for (const Config& config : parsed->search_space(generic_device(parse_arch("sm_90a")), Effort::full))
     EXPECT_EQ(parsed->why_invalid(generic_device(parse_arch("sm_90a")), config), "");
-  EXPECT_NE(parsed->why_invalid(generic_device(parse_arch("sm_90a")),
-                                Config{parse_fields("variant=cluster,threads=64,lanes=32,blocks_per_row=2,min_blocks=1,"
-                                                    "load=plain,store=plain",
-                                                    "config")}),
-            "");
+}
+
+TEST(RowProgramDescription, VariantsWithAnInnerDimension) {
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  const auto problem = [](const std::string& text, const std::string& fields) {
+    return find_op("row_program").parse(test::row_program_problem(text, fields));
+  };
+  const auto variants = [&](const std::string& text, const std::string& fields) {
+    std::set<std::string> found;
+    for (const Config& config : problem(text, fields)->search_space(device, Effort::full)) found.insert(config.variant());
+    return found;
+  };
+  EXPECT_EQ(variants(norm(), "rows=8,cols=4096,inner=64"),
+            (std::set<std::string>{"cluster", "resident", "split", "two_pass"}));
+  // Without reductions, blocks have nothing to exchange.
+  const std::string elementwise = test::row_program_text("swiglu");
+  EXPECT_EQ(variants(elementwise, "rows=8,cols=4096,inner=64"), (std::set<std::string>{"resident", "two_pass"}));
+  try {
+    (void)problem(elementwise, "rows=8,cols=4096,inner=64")
+        ->complete_config(device, Config{parse_fields("variant=split,blocks_per_row=2", "config")});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(
+        std::string(error.what()).find("variant is split; allowed for a program without reductions: resident, two_pass"),
+        std::string::npos)
+        << error.what();
+  }
+  // Few positions and long columns: several blocks share the columns of each.
+  const auto default_of = [&](const std::string& text, const std::string& fields) {
+    return strided::TypedConfig::parse(problem(text, fields)->default_config(device));
+  };
+  for (const char* program : {"softmax", "layer_norm", "shipped layer_norm_gradient", "shipped topk_gate"}) {
+    const auto config = default_of(test::row_program_text(program), "rows=1,cols=50257,inner=16,dtype=bf16");
+    EXPECT_EQ(config.variant, strided::Variant::split) << program;
+    EXPECT_GE(config.blocks_per_row, 64) << program;
+    // Few columns: one block reads them, and the positions are divided into many tiles.
+    const auto few = default_of(test::row_program_text(program), "rows=2,cols=21,inner=3136,dtype=bf16");
+    EXPECT_EQ(few.blocks_per_row, 1) << program;
+    EXPECT_LE(few.lanes, 32) << program;
+  }
+  EXPECT_EQ(default_of(norm(), "rows=32,cols=256,inner=3136,dtype=bf16").variant, strided::Variant::resident);
 }
 
 TEST(RowProgramDescription, ArraysAreThoseOfTheProgram) {
@@ -193,6 +230,47 @@ TEST(RowProgramEngine, RunsInOneCallAndAsAPlan) {
   const Plan plan = engine.prepare(problem);
   plan.launch(std::array<void*, 2>{x.data(), y.data()});
   expect(3);
+}
+
+// The sums over rows and positions that a gradient of weights is made of.
+TEST(RowProgramEngine, GradientOfANormOverChannels) {
+  EngineOptions options;
+  options.device = "host";
+  options.cache_file.clear();
+  options.mode = Mode::off;
+  Engine engine(options);
+  constexpr std::int64_t rows = 2, cols = 5, inner = 12;
+  RowProgramProblem problem;
+  problem.program = RowProgramText::shipped("layer_norm").gradient();
+  problem.rows = rows;
+  problem.cols = cols;
+  problem.inner = inner;
+  std::vector<float> x(rows * cols * inner), w(cols, 2), dy(x.size()), dx(x.size()), dw(cols), db(cols);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(i * 7 % 13);
+    dy[i] = static_cast<float>(i * 5 % 11) - 5;
+  }
+  RowProgramArrays arrays;
+  arrays.inputs = {x.data(), w.data(), dy.data()};
+  arrays.outputs = {dx.data(), dw.data(), db.data()};
+  engine.run(problem, arrays);
+  std::array<double, cols> of_w{}, of_b{};
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t position = 0; position < inner; ++position) {
+      const auto at = [&](std::int64_t col) { return static_cast<std::size_t>((row * cols + col) * inner + position); };
+      double mean = 0, variance = 0;
+      for (std::int64_t col = 0; col < cols; ++col) mean += x[at(col)] / double{cols};
+      for (std::int64_t col = 0; col < cols; ++col) variance += (x[at(col)] - mean) * (x[at(col)] - mean) / double{cols};
+      for (std::size_t col = 0; col < of_w.size(); ++col) {
+        const std::size_t element = at(static_cast<std::int64_t>(col));
+        of_w[col] += dy[element] * (x[element] - mean) / std::sqrt(variance + 1e-5);
+        of_b[col] += dy[element];
+      }
+    }
+  for (std::size_t col = 0; col < of_w.size(); ++col) {
+    EXPECT_NEAR(dw[col], of_w[col], 1e-4);  // 24 terms of at most 10
+    EXPECT_EQ(db[col], of_b[col]);
+  }
 }
 
 }  // namespace

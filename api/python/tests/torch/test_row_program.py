@@ -233,5 +233,51 @@ def test_arrays_of_rows_with_an_inner_dimension() -> None:
     assert weight.shape == expert.shape == (2, 3, 5, 8)
     assert torch.equal(expert.long(), columns.movedim(1, -1))
     torch.testing.assert_close(weight, values.softmax(1).movedim(1, -1), rtol=2e-6, atol=0)
-    with pytest.raises(RuntimeError, match="has no inner dimension"):
-        tt.row_program(NORM, x.flatten(2), w.requires_grad_())[0].sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("shape", [(2, 48, 3, 5), (3, 21, 16), (1, 7, 40, 8)], ids=str)
+def test_gradients_of_norms_over_channels(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    cols, dims = shape[1], (-1,) + (1,) * (len(shape) - 2)
+    tolerance = {"rtol": 2e-5, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 5e-2}
+    x, w, b, upstream = torch.randn(shape), 1 + torch.randn(cols) / 4, torch.randn(cols), torch.randn(shape)
+    x, upstream = x.to(dtype), upstream.to(dtype)
+
+    def layer_norm(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.layer_norm(x.movedim(1, -1), (cols,), w, b, 1e-5).movedim(-1, 1)
+
+    def rms_norm(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return x * (x.square().mean(1, keepdim=True) + 1e-6).rsqrt() * w.reshape(dims)
+
+    for own, reference, weights, numbers in (
+        (tt.shipped("layer_norm"), layer_norm, (w, b), {"eps": 1e-5}),
+        (tt.shipped("rms_norm"), rms_norm, (w,), {"eps": 1e-6}),
+    ):
+        given = [tensor.to(dtype).clone().requires_grad_() for tensor in (x, *weights)]
+        exact = [tensor.detach().double().requires_grad_() for tensor in given]
+        y = own(given[0], *given[1:], dim=1, **numbers)
+        y = y if torch.is_tensor(y) else y[0]
+        assert y.shape == x.shape
+        expected = reference(*exact)
+        torch.testing.assert_close(y.double(), expected, **tolerance)
+        y.backward(upstream)
+        expected.backward(upstream.double())
+        for tensor, wanted in zip(given, exact, strict=True):
+            assert tensor.grad is not None and wanted.grad is not None and tensor.grad.shape == tensor.shape
+            scale = wanted.grad.abs().max()
+            torch.testing.assert_close(tensor.grad.double() / scale, wanted.grad / scale, **tolerance)
+
+
+def test_gradient_of_a_program_with_an_inner_dimension() -> None:
+    x, w = torch.randn(2, 48, 15), torch.rand(48)
+    own, exact = (x.clone().requires_grad_(), w.clone().requires_grad_()), (x.double().requires_grad_(), w.double())
+    exact[1].requires_grad_()
+    y, scale = tt.row_program(NORM, *own)
+    size = exact[0].square().mean(1).sqrt()
+    expected = exact[0] / size[:, None] * (1 + exact[1][:, None])
+    gradients = torch.randn_like(y), torch.randn_like(scale)
+    torch.autograd.backward((y, scale), gradients)
+    torch.autograd.backward((expected, size), tuple(gradient.double() for gradient in gradients))
+    for tensor, wanted in zip(own, exact, strict=True):
+        assert tensor.grad is not None and wanted.grad is not None
+        torch.testing.assert_close(tensor.grad.double(), wanted.grad, rtol=2e-5, atol=2e-5)

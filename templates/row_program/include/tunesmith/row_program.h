@@ -95,7 +95,8 @@ struct RowProgramArrays {
 ///
 /// Over a dimension that is not the last, such as the classes of (batch, class, height * width), `inner` is greater than 1:
 /// each of the rows * inner positions is a row of the program. Arrays [row, col] are (rows, cols, inner), arrays [row] are
-/// (rows, inner), and arrays [row, k] are (rows, inner, k). The program has no groups of columns and no sums over rows.
+/// (rows, inner), and arrays [row, k] are (rows, inner, k). Sums over rows are over all rows and positions. The program has
+/// no groups of columns.
 ///
 /// Limits: 4 inputs and 4 outputs [row, col], at least one of them.
 struct RowProgramProblem {
