@@ -267,20 +267,26 @@ def transformable(
     torch.autograd.Function; without it, forward-mode autograd raises NotImplementedError.
     """
 
-    def no_jvp(*_: Any) -> Any:
-        raise NotImplementedError(
-            f"tunesmith: {operator.__name__} has no forward-mode derivative (jvp); reverse mode works: backward(), "
-            "torch.func.vjp, torch.func.grad, torch.func.jacrev"
-        )
-
     members = {
         "forward": staticmethod(lambda *arguments: operator(*arguments)),
         "setup_context": staticmethod(setup_context),
         "backward": staticmethod(gradient),
-        "jvp": staticmethod(jvp or no_jvp),
+        "jvp": staticmethod(jvp or no_forward_mode(operator.__name__)),
         "generate_vmap_rule": vmap,
     }
     return type("Transformed", (torch.autograd.Function,), members).apply  # type: ignore[attr-defined]
+
+
+def no_forward_mode(operation: str) -> Callable[..., Any]:
+    """Return the forward-mode derivative of an operation without one, which raises NotImplementedError."""
+
+    def jvp(*_: Any) -> Any:
+        raise NotImplementedError(
+            f"tunesmith: {operation} has no forward-mode derivative (jvp); reverse mode works: backward(), "
+            "torch.func.vjp, torch.func.grad, torch.func.jacrev"
+        )
+
+    return jvp
 
 
 def no_second_derivative(operation: str) -> Callable[..., Any]:
