@@ -14,7 +14,9 @@ from .launching import (
     Gradient,
     Launcher,
     Prepared,
+    autocast_dtype,
     call,
+    check_shape,
     eager_launcher,
     is_compiling,
     is_eager,
@@ -24,6 +26,7 @@ from .launching import (
     needs_grad,
     no_context,
     no_second_derivative,
+    register_fake,
     transformable,
 )
 
@@ -78,8 +81,8 @@ def attention(
         result = _eager(return_lse, layout, causal, window, scale, softcap)(q, k, v, alibi_slopes, sinks, None)
         if result is not NotImplemented:
             return result
-    if torch.is_autocast_enabled(q.device.type):
-        dtype = torch.get_autocast_dtype(q.device.type)
+    dtype = autocast_dtype(q)
+    if dtype is not None:
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     score, mask = trace(score_mod, "score_mod"), trace(mask_mod, "mask_mod")
     options = _options(layout, causal, window, scale, softcap, dropout, score, mask)
@@ -160,6 +163,11 @@ def _fields(tensors: dict[str, torch.Tensor], options: Sequence[Any]) -> dict[st
     if any(tensor.dim() != 4 for tensor in (q, k, v)):
         raise ValueError(f"q has {q.dim()} dimensions; expected 4, in the order of layout '{layout}'")
     seq, heads = (1, 2) if layout == "bshd" else (2, 1)
+    check_shape("k", k, q.shape[0], *k.shape[1:3], q.shape[3])
+    check_shape("v", v, *k.shape[:3], v.shape[3])
+    for name in ("o", "dout"):
+        if name in tensors:
+            check_shape(name, tensors[name], *q.shape[:3], v.shape[3])
     fields: dict[str, Any] = {
         "batch": q.shape[0],
         "heads": q.shape[heads],
@@ -400,7 +408,7 @@ _transformed_backward = transformable(torch.ops.tunesmith.attention_backward, no
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("attention", run_attention, _key)
     _LIBRARY.impl("attention_backward", run_attention_backward, _key)
-torch.library.register_fake("tunesmith::attention", _fake)
-torch.library.register_fake("tunesmith::attention_backward", _fake_backward)
+register_fake("attention", _fake)
+register_fake("attention_backward", _fake_backward)
 torch.library.register_autograd("tunesmith::attention", _gradient, setup_context=_setup_context)
 torch.library.register_autograd("tunesmith::attention_backward", _no_second_derivative, setup_context=no_context)

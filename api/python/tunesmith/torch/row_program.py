@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from .launching import DTYPES, Launcher, Prepared, call, is_transformed, launch, launcher, transformable
+from .launching import DTYPES, Launcher, Prepared, call, is_transformed, launch, launcher, register_fake, transformable
 
 __all__ = ["row_program", "shipped"]
 
@@ -96,7 +96,7 @@ def _problem(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> dict
     names = [array.name for array in _arrays(program, "f32", "input")]
     if len(names) != len(inputs):
         raise ValueError(f"the program has the inputs {', '.join(names)}; {len(inputs)} are given")
-    given = [_NAMES.get(tensor.dtype) for tensor in inputs]
+    given = [_NAMES.get(tensor.dtype, str(tensor.dtype)) for tensor in inputs]
     fields: dict[str, Any] = {"program": program}
     for array, tensor in zip(_arrays(program, "f32", "input"), inputs, strict=True):
         if tensor.dim() == 3 and list(array.shape) == [_ROWS, _COLS]:
@@ -107,9 +107,14 @@ def _problem(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> dict
             break
     else:
         expected = ", ".join(f"{array.name} {array.dtype}" for array in _arrays(program, "f32", "input"))
-        raise ValueError(f"the inputs are of {', '.join(map(str, given))}; expected {expected}, or another float type")
+        raise ValueError(f"the inputs are of {', '.join(given)}; expected {expected}, or another float type")
+    found: dict[str, tuple[int, str]] = {}
     for name, tensor in zip(names, inputs, strict=True):
-        fields.update(_core.infer_fields("row_program", fields, name, list(tensor.shape)))
+        for field, value in _core.infer_fields("row_program", fields, name, list(tensor.shape)).items():
+            known, of = found.setdefault(field, (value, name))
+            if value != known:
+                raise ValueError(f"{name} has the shape {tuple(tensor.shape)}; {field} is {known} in {of}")
+            fields[field] = value
     if numbers:
         fields["numbers"] = numbers
     return fields
@@ -224,5 +229,5 @@ def _run(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> Sequence
 
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("row_program", _kernel, _key)
-torch.library.register_fake("tunesmith::row_program", _fake)
+register_fake("row_program", _fake)
 torch.library.register_autograd("tunesmith::row_program", _backward, setup_context=_setup_context)
