@@ -89,6 +89,14 @@ def test_compilations_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert any("softmax" in record.message for record in caplog.records)
 
 
+def test_warnings_are_logged_as_such(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="tunesmith"):
+        tunesmith.Engine("host", mode="off", cache_file="/proc/none/cache.db").prepare("softmax", rows=1, cols=24)
+    (record,) = caplog.records
+    assert record.name == "tunesmith" and record.levelno == logging.WARNING
+    assert "/proc/none" in record.message
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
