@@ -169,8 +169,20 @@ def test_a_captured_number_that_changes_is_seen() -> None:
     ],
 )
 def test_what_cannot_be_traced_is_named_with_its_line(function: Any, reason: str) -> None:
-    with pytest.raises(mods.TraceError, match=rf"test_attention\.py:\d+: .*{reason}|cannot be traced.*{reason}"):
+    line = function.__code__.co_firstlineno
+    with pytest.raises(mods.TraceError, match=rf"test_attention\.py:{line}: .*cannot be traced.*{reason}"):
         mods.trace(function, "score_mod")
+
+
+def test_the_line_is_that_of_the_statement() -> None:
+    def capped(score: Any, b: Any, h: Any, q: Any, k: Any) -> Any:
+        near = abs(q - k)
+        near = near + 1
+        return score if near < 4 else 0.0
+
+    line = capped.__code__.co_firstlineno + 3
+    with pytest.raises(mods.TraceError, match=rf"test_attention\.py:{line}: capped cannot be traced"):
+        mods.trace(capped, "score_mod")
 
 
 def test_mask_mod_has_no_gradients() -> None:

@@ -20,6 +20,7 @@ from .launching import (
     launcher,
     lines_of,
     one_line,
+    register_fake,
     transformable,
 )
 
@@ -107,7 +108,7 @@ def _problem(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> dict
     names = [array.name for array in _arrays(program, "f32", "input")]
     if len(names) != len(inputs):
         raise ValueError(f"the program has the inputs {', '.join(names)}; {len(inputs)} are given")
-    given = [_NAMES.get(tensor.dtype) for tensor in inputs]
+    given = [_NAMES.get(tensor.dtype, str(tensor.dtype)) for tensor in inputs]
     fields: dict[str, Any] = {"program": lines_of(program)}
     for array, tensor in zip(_arrays(program, "f32", "input"), inputs, strict=True):
         if tensor.dim() == 3 and list(array.shape) == [_ROWS, _COLS]:
@@ -118,9 +119,14 @@ def _problem(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> dict
             break
     else:
         expected = ", ".join(f"{array.name} {array.dtype}" for array in _arrays(program, "f32", "input"))
-        raise ValueError(f"the inputs are of {', '.join(map(str, given))}; expected {expected}, or another float type")
+        raise ValueError(f"the inputs are of {', '.join(given)}; expected {expected}, or another float type")
+    found: dict[str, tuple[int, str]] = {}
     for name, tensor in zip(names, inputs, strict=True):
-        fields.update(_core.infer_fields("row_program", fields, name, list(tensor.shape)))
+        for field, value in _core.infer_fields("row_program", fields, name, list(tensor.shape)).items():
+            known, of = found.setdefault(field, (value, name))
+            if value != known:
+                raise ValueError(f"{name} has the shape {tuple(tensor.shape)}; {field} is {known} in {of}")
+            fields[field] = value
     if numbers:
         fields["numbers"] = numbers
     return fields
@@ -236,5 +242,5 @@ def _run(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> Sequence
 
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("row_program", _kernel, _key)
-torch.library.register_fake("tunesmith::row_program", _fake)
+register_fake("row_program", _fake)
 torch.library.register_autograd("tunesmith::row_program", _backward, setup_context=_setup_context)
