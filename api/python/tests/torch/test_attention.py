@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import tunesmith.torch as tt
 from tunesmith import mods
@@ -199,3 +200,14 @@ def test_mask_mod_returns_a_truth_value() -> None:
 def test_autocast_casts_the_inputs() -> None:
     with torch.autocast("cpu"):
         assert tt.attention(*inputs()).dtype == torch.bfloat16
+
+
+def test_a_graph_has_a_score_mod_in_one_line() -> None:
+    # Inductor of PyTorch 2.11 writes arguments into comments of Python code as they are.
+    text = "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {\n  return score + (q - k) * 0.125f;\n}\n"
+    q = torch.randn(1, 5, 2, 16)
+    graph = make_fx(lambda q: tt.attention(q, q, q, score_mod=text))(q)
+    nodes = [node for node in graph.graph.nodes if "attention" in str(node.target)]
+    assert len(nodes) == 1
+    assert not any("\n" in str(argument) for argument in nodes[0].args)
+    torch.testing.assert_close(graph(q), tt.attention(q, q, q, score_mod=lambda s, b, h, i, k: s + (i - k) * 0.125))

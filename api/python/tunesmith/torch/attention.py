@@ -23,9 +23,11 @@ from .launching import (
     is_transformed,
     launch,
     launcher,
+    lines_of,
     needs_grad,
     no_context,
     no_second_derivative,
+    one_line,
     register_fake,
     transformable,
 )
@@ -115,8 +117,8 @@ def _options(
         layout,
         *score_options(causal, window, scale, softcap),
         float(dropout),
-        score.source,
-        mask.source,
+        one_line(score.source),
+        one_line(mask.source),
         _aux(score, mask),
     )
 
@@ -182,7 +184,8 @@ def _fields(tensors: dict[str, torch.Tensor], options: Sequence[Any]) -> dict[st
     }
     if dropout:
         fields.update(dropout=dropout, rng_state=True)
-    fields.update({name: text for name, text in (("score_mod", score_mod), ("mask_mod", mask_mod), ("aux", aux)) if text})
+    texts = {"score_mod": lines_of(score_mod), "mask_mod": lines_of(mask_mod), "aux": aux}
+    fields.update({name: text for name, text in texts.items() if text})
     for name, tensor in tensors.items():
         strides = _tensor_fields(name, tensor, layout)
         if strides is None:

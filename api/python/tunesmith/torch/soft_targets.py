@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .launching import DTYPES, is_compiling, is_transformed, needs_grad, no_forward_mode, no_second_derivative
+from .launching import DTYPES, is_compiling, is_transformed, needs_grad, no_forward_mode, no_second_derivative, one_line
 
 __all__ = ["soft_cross_entropy"]
 
@@ -88,6 +88,7 @@ def _run(
     text = _program(what, DTYPES[logits.dtype], DTYPES[target.dtype], *present)
     numbers = {"label_smoothing": label_smoothing, "z_loss": z_loss, "softcap": softcap, "scale": scale}
     values = ";".join(f"{name}={float(numbers[name])!r}" for name in numbers if f"num {name} " in text)
+    text = one_line(text)
     targets = [] if what == "dtarget" else [target]
     inputs = [logits, *targets, *([] if weight is None else [weight]), *rows]
     # torch.func does not see the gradient that operators register; that of a gradient has too many arrays for a program.
