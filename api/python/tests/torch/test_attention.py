@@ -204,7 +204,10 @@ def test_autocast_casts_the_inputs() -> None:
 
 def test_a_graph_has_a_score_mod_in_one_line() -> None:
     # Inductor of PyTorch 2.11 writes arguments into comments of Python code as they are.
-    text = "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {\n  return score + (q - k) * 0.125f;\n}\n"
+    text = (
+        "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {\n"
+        "  return score + (q - k) * 0.125f;\n}\n"
+    )
     q = torch.randn(1, 5, 2, 16)
     graph = make_fx(lambda q: tt.attention(q, q, q, score_mod=text))(q)
     nodes = [node for node in graph.graph.nodes if "attention" in str(node.target)]
