@@ -23,6 +23,7 @@ Executable::Executable(Device& device, std::shared_ptr<Module> module, LaunchPla
   if (plan_.workspace_bytes == 0) return;
   const auto bytes = static_cast<std::size_t>(plan_.workspace_bytes);
   workspaces_ = pool != nullptr ? pool->get(plan_.workspace_use, bytes) : std::make_shared<Workspaces>(device_, bytes);
+  in_order_ = kernels_.size() > 1 || device_.info().kind == DeviceInfo::Kind::host;
 }
 
 Executable::~Executable() = default;
@@ -67,8 +68,13 @@ void Executable::enqueue(std::span<void* const> arrays, Stream stream) const {
   std::memcpy(params.data(), plan_.params.data(), plan_.params.size());
   for (std::size_t i = 0; i < arrays.size(); ++i)
     std::memcpy(params.data() + plan_.pointers[i].offset, &arrays[i], sizeof arrays[i]);
+  Workspaces::InOrder used{};
   if (workspaces_ != nullptr) {
-    void* const workspace = workspaces_->of(stream);
+    if (in_order_)
+      used = workspaces_->in_order(stream);
+    else
+      used.memory = workspaces_->of(stream);
+    void* const workspace = used.memory;
     std::memcpy(params.data() + plan_.workspace_offset, &workspace, sizeof workspace);
   }
   tensor_maps_.encode(arrays, params.data());

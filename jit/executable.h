@@ -24,8 +24,9 @@ class Executable {
 
   /// Enqueues every kernel. `arrays` are in the order of plan().pointers. Throws Error(invalid_argument) for an address that
   /// is null, misaligned, partly overlaps another, or equals another if the plan is not in place. Thread-safe; takes no lock
-  /// and does not allocate, with one exception: a plan with a workspace that is used on more than Workspaces::prepared
-  /// streams allocates another piece under a lock, which a stream capture forbids.
+  /// and does not allocate, with two exceptions: a plan with a workspace that is used on more than Workspaces::prepared
+  /// streams allocates another piece under a lock, which a stream capture forbids; and a plan with a workspace and several
+  /// kernels takes the stream's lock, because other threads must not launch between them.
   void enqueue(std::span<void* const> arrays, Stream stream) const;
 
   const LaunchPlan& plan() const noexcept { return plan_; }
@@ -40,6 +41,7 @@ class Executable {
   TensorMaps tensor_maps_;
   std::vector<std::unique_ptr<PreparedKernel>> kernels_;
   std::shared_ptr<Workspaces> workspaces_;
+  bool in_order_ = false;  ///< threads that launch on one stream must not use its workspace at once
 };
 
 }  // namespace tunesmith

@@ -42,16 +42,23 @@ void* Workspaces::claim(Piece& piece) {
   return piece.memory;
 }
 
-void* Workspaces::of(Stream stream) {
+Workspaces::Piece& Workspaces::piece_of(Stream stream) {
   const std::uintptr_t owner = owner_of(stream);
   for (Piece& piece : pieces_) {
     std::uintptr_t found = piece.owner.load(std::memory_order_acquire);
     // Pieces are taken in order and never returned, so the first free one ends the search.
-    if (found == owner || (found == 0 && piece.owner.compare_exchange_strong(found, owner)) || found == owner)
-      return claim(piece);
+    if (found == owner || (found == 0 && piece.owner.compare_exchange_strong(found, owner)) || found == owner) return piece;
   }
   throw Error(ErrorCode::unsupported, "this plan has a workspace and was launched on ", capacity,
               " streams already; prepare another plan for more streams");
+}
+
+void* Workspaces::of(Stream stream) { return claim(piece_of(stream)); }
+
+Workspaces::InOrder Workspaces::in_order(Stream stream) {
+  Piece& piece = piece_of(stream);
+  void* const memory = claim(piece);
+  return {memory, std::unique_lock(piece.launching)};
 }
 
 }  // namespace tunesmith

@@ -30,13 +30,23 @@ class Workspaces {
   /// must allocate during a capture.
   void* of(Stream stream);
 
+  struct InOrder {
+    void* memory;
+    std::unique_lock<std::mutex> lock;
+  };
+  /// Returns the stream's piece, as of() does, and a lock that excludes other callers for this stream. Threads that share a
+  /// stream hold it while they enqueue several kernels, and on the host executor, where a launch is the work itself.
+  InOrder in_order(Stream stream);
+
  private:
   struct Piece {
     std::atomic<std::uintptr_t> owner{0};  ///< 0: free
     std::atomic<void*> memory{nullptr};
+    std::mutex launching;
   };
 
   void* make();
+  Piece& piece_of(Stream stream);
   void* claim(Piece& piece);
 
   Device& device_;

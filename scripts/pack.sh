@@ -27,7 +27,7 @@ find "$package" -type f ! -name '*.db' -exec strip --strip-unneeded {} +
 
 # Every program has the library in it: a dictionary that spans them all makes a third of what the default settings make.
 archive=$package.tar.xz
-tar --create --file - "$package" | xz --threads=1 --lzma2=preset=4,dict=192MiB >"$archive"
+tar --create --file - "$package" | xz --threads=1 --lzma2=preset=2,dict=192MiB >"$archive"
 mib=$(du --summarize --block-size=1M "$archive" | cut -f1)
 echo "$archive: $(find "$package" -type f | wc -l) files, $mib MiB"
 ((mib <= max_mib)) || {

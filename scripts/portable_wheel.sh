@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# portable_wheel.sh: builds a wheel for manylinux_2_28 in dist/, without containers, and uses it in a fresh environment. zig (PyPI)
+# portable_wheel.sh [x86_64|aarch64]: builds a wheel for manylinux_2_28 in dist/, without containers, and uses it. zig (PyPI)
 # compiles and links against the symbols of glibc 2.28; SQLite and Boost.Context are Debian's static libraries, unpacked in
 # build/portable without changing the system. auditwheel checks the result. The first run takes half an hour on four cores.
+# Default: this machine's architecture. For the other one, the build's programs and the test run under qemu, from Debian, too.
 #
 # PYTHON: the interpreter that builds, default python3. From 3.12 on, the wheel is for its version and all later ones (abi3);
-# with 3.11, for that version alone. Needs Debian with apt-get (not as root) and its mirror, and PyPI. It was tried on x86-64.
+# with 3.11, for that version alone, and not for the other architecture. Needs Debian with apt-get (not as root) and its mirror,
+# and PyPI. It was tried on x86-64.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,10 +16,13 @@ fail() {
   exit 1
 }
 
-arch=$(uname -m)
+arch=${1:-$(uname -m)}
+[[ $arch == x86_64 || $arch == aarch64 ]] || fail "architecture is '$arch'; allowed: x86_64, aarch64"
 python=${PYTHON:-python3}
 version=$("$python" -c 'import sys; print("{}.{}".format(*sys.version_info))')
-((${version#3.} >= 11)) || fail "Python is $version; allowed: 3.11 and later (set PYTHON)"
+oldest=11
+[[ $arch == "$(uname -m)" ]] || oldest=12
+((${version#3.} >= oldest)) || fail "Python is $version; allowed for $arch: 3.$oldest and later (set PYTHON)"
 mkdir -p "build/portable/$arch" dist
 folder=$PWD/build/portable
 environment=$folder/environment-$version
@@ -28,31 +33,46 @@ install_tools() {
   cmp -s packaging/wheels/requirements.txt "$environment/requirements.txt" && return
   say "installing zig and the tools of packaging/wheels/requirements.txt"
   "$python" -m venv --clear "$environment"
-  "$environment/bin/pip" install --quiet --disable-pip-version-check -r packaging/wheels/requirements.txt
+  "$environment/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r packaging/wheels/requirements.txt
   cp packaging/wheels/requirements.txt "$environment"
 }
 
-# Unpacks the dependencies in `root`, with apt's state in folders next to it.
-unpack() {
-  local at=$folder/$arch
-  [[ -e $at/unpacked ]] && return
-  rm -rf "$at"/{root,packages,state,cache}
-  mkdir -p "$at"/{root,packages,state/partial,cache/archives/partial}
+# Prints Debian's name of an architecture.
+debian_name() { [[ $1 == x86_64 ]] && echo amd64 || echo arm64; }
+
+# fetch FOLDER ARCHITECTURE SOURCES PACKAGE...: unpacks Debian packages in a folder, with apt's state in another one next to it.
+# SOURCES: a list of sources, or nothing for the system's. A package may be 'PACKAGE>PATTERN': its dependency of this name.
+fetch() {
+  local to=$1 architecture=$2 sources=$3 at=$1.apt package names=()
+  shift 3
+  rm -rf "$at"
+  mkdir -p "$at"/{packages,state/partial,cache/archives/partial} "$to"
   local apt=(-qq -o "Dir::State::lists=$at/state" -o "Dir::Cache=$at/cache" -o Dir::State::status=/dev/null
-    -o APT::Sandbox::User= -o Debug::NoLocking=1)
-  say "fetching the libraries"
+    -o APT::Sandbox::User= -o Debug::NoLocking=1 -o "APT::Architecture=$architecture" -o "APT::Architectures=$architecture")
+  [[ -z $sources ]] || apt+=(-o "Dir::Etc::sourcelist=$sources" -o Dir::Etc::sourceparts=/dev/null)
   apt-get "${apt[@]}" update
-  depends() { apt-cache "${apt[@]}" depends "$1" | sed -n 's/^ *Depends: *//p' | grep -m 1 -E "$2"; }
-  local context
-  context=$(depends libboost-context-dev '^libboost-context.*-dev')
-  local packages=(libsqlite3-dev nlohmann-json3-dev libcli11-dev libxxhash-dev "$context" "$(depends "$context" '^libboost[0-9.]*-dev')"
-    "$(depends libpython3-dev '^libpython3\..*-dev')")
-  (cd "$at/packages" && apt-get "${apt[@]}" download "${packages[@]}")
-  local package headers
-  for package in "$at"/packages/*.deb; do dpkg --extract "$package" "$root"; done
+  for package in "$@"; do
+    if [[ $package == *'>'* ]]; then
+      package=$(apt-cache "${apt[@]}" depends "${package%%>*}" | sed -n 's/^ *Depends: *//p' | grep -m 1 -E "${package#*>}")
+    fi
+    names+=("$package")
+  done
+  (cd "$at/packages" && apt-get "${apt[@]}" download "${names[@]}")
+  for package in "$at"/packages/*.deb; do dpkg --extract "$package" "$to"; done
+  rm -rf "$at"
+}
+
+# Unpacks the dependencies in `root`.
+unpack() {
+  [[ -e $root/complete ]] && return
+  say "fetching the libraries"
+  rm -rf "$root"
+  local headers context='libboost-context-dev>^libboost-context.*-dev'
+  fetch "$root" "$(debian_name "$arch")" "" libsqlite3-dev nlohmann-json3-dev libcli11-dev libxxhash-dev "$context" \
+    'libboost-dev>^libboost[0-9.]*-dev' 'libpython3-dev>^libpython3\..*-dev'
   # Python.h includes a header next to its own folder.
   for headers in "$root"/usr/include/python3.*; do ln -s "../$arch-linux-gnu" "$headers/$arch-linux-gnu"; done
-  touch "$at/unpacked"
+  touch "$root/complete"
 }
 
 # Prints the folder of Python.h. That of the system's Python is not used where it lies, next to the C library's headers.
@@ -60,6 +80,7 @@ python_headers() {
   local own
   own=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
   [[ $own == /usr/include/* ]] && own=$root$own
+  [[ $arch == "$(uname -m)" ]] || own=$emulated/usr/include/python$emulated_python
   [[ -e $own/Python.h ]] || fail "$own has no Python.h (Debian: python3-dev)"
   echo "$own"
 }
@@ -75,11 +96,17 @@ build() {
     -C "cmake.args=-DCMAKE_TOOLCHAIN_FILE=$PWD/packaging/wheels/zig.cmake" -C cmake.define.TUNESMITH_PYTHON_SELF_CONTAINED=ON
     -C "cmake.define.TUNESMITH_WHEEL_ARCH=$arch" -C "cmake.define.TUNESMITH_WHEEL_ROOT=$root"
     -C "cmake.define.Python_INCLUDE_DIR=$headers" -C "cmake.define.CMAKE_PREFIX_PATH=/usr")
+  if [[ $arch != "$(uname -m)" ]]; then
+    settings+=(-C "cmake.define.TUNESMITH_WHEEL_EMULATOR=$folder/$arch/emulate"
+      -C "cmake.define.Python_EXECUTABLE=$folder/$arch/python")
+  fi
   say "building for $arch with Python $version"
   rm -rf "$made"
   PATH=$environment/bin:$PATH "$environment/bin/python" -m pip wheel . --quiet --no-deps --no-build-isolation \
     --wheel-dir "$made" "${settings[@]}"
-  found=$("$environment/bin/auditwheel" show "$made"/*.whl)
+  # Its tag is that of this machine until here; auditwheel compares it with the programs.
+  found=$("$environment/bin/python" -m wheel tags --remove --platform-tag "linux_$arch" "$made"/*.whl)
+  found=$("$environment/bin/auditwheel" show "$made/$found")
   # Older tags are contained in this one.
   grep -qE "\"manylinux_2_(1?[0-9]|2[0-8])_$arch\"" <<<"$found" || fail "the wheel needs more than manylinux_2_28: $found"
   wheel=$("$environment/bin/python" -m wheel tags --remove --platform-tag "manylinux_2_28_$arch" "$made"/*.whl)
@@ -92,5 +119,12 @@ TUNESMITH_ZIG=$("$environment/bin/python" -c 'import pathlib, ziglang; print(pat
 CCACHE_COMPILERCHECK="string:zig $("$TUNESMITH_ZIG" version)" # not the script that calls it
 export TUNESMITH_ZIG CCACHE_COMPILERCHECK
 unpack
-build
-scripts/try_wheel.sh "dist/$wheel" "$python"
+if [[ $arch == "$(uname -m)" ]]; then
+  build
+  scripts/try_wheel.sh "dist/$wheel" "$python"
+else
+  source packaging/wheels/emulation.sh
+  prepare_emulation
+  build
+  try_emulated "dist/$wheel"
+fi

@@ -24,4 +24,4 @@ export XDG_CACHE_HOME=$PWD/build/torch-cache
 tests=("$environment/bin/python" -m pytest -q -p no:cacheprovider)
 "${tests[@]}" "${@:-api/python/tests/torch}"
 # Without the native launcher, which not every user compiles.
-(($#)) || "${tests[@]}" --portable api/python/tests/torch/test_{operators,rows,losses}.py
+(($#)) || "${tests[@]}" --portable api/python/tests/torch/test_{operators,rows,losses,guards}.py

@@ -219,8 +219,9 @@ LinearCrossEntropy::LinearCrossEntropy(Engine& engine, const LinearCrossEntropyP
 
 void LinearCrossEntropy::launch(const LinearCrossEntropyArrays& arrays, Stream stream) const {
   check_arrays(state_->problem, arrays, state_->chunks.bytes);
-  void* const workspace = state_->workspaces != nullptr ? state_->workspaces->of(stream) : arrays.workspace;
-  state_->launch(arrays, static_cast<std::byte*>(workspace), stream);
+  Workspaces::InOrder used{arrays.workspace, {}};
+  if (state_->workspaces != nullptr) used = state_->workspaces->in_order(stream);
+  state_->launch(arrays, static_cast<std::byte*>(used.memory), stream);
 }
 
 std::size_t LinearCrossEntropy::workspace_bytes() const noexcept { return state_->chunks.bytes; }

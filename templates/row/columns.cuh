@@ -6,6 +6,11 @@
 
 namespace tunesmith {
 
+/// Whether each vector is within the row or beyond it.
+template <const RowShape& shape>
+inline constexpr bool whole_vectors =
+    is_same<typename RowFeatures<shape>::Edges, WholeVectors> || is_same<typename RowFeatures<shape>::Edges, GuardedVectors>;
+
 /// `count`: elements per load; divides the vectors of the rows, and is 1 for shifted rows.
 template <typename Element, int count>
 struct Columns {
@@ -19,7 +24,14 @@ struct Columns {
 #pragma unroll
     for (int begin = 0; begin < shape.vector; begin += count) {
       float part[count];
-      BranchedEdges::load<Element, count, LoadHint::plain>(first, column + begin, row.all, inside, 0.0f).unpack(part);
+      if constexpr (whole_vectors<shape>)
+        RowFeatures<shape>::Edges::template load<Element, count, LoadHint::plain>(first, column + begin, row.all, inside,
+                                                                                  0.0f)
+            .unpack(part);
+      else if constexpr (shape.least_cols > 0 && count == 1 && sizeof(Element) > 1)  // many may be outside: no branches
+        GuardedVectors::load<Element, count, LoadHint::plain>(first, column + begin, row.all, inside, 0.0f).unpack(part);
+      else
+        BranchedEdges::load<Element, count, LoadHint::plain>(first, column + begin, row.all, inside, 0.0f).unpack(part);
 #pragma unroll
       for (int j = 0; j < count; ++j) values[begin + j] = part[j];
     }

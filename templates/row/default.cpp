@@ -26,8 +26,7 @@ TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo&
   const bool has_policies = device.arch.number() >= 80;
   if (has_policies && shape.writes && shape.traffic_bytes() >= 4 * device.l2_bytes) {
     config.load = LoadHint::evict_last;
-    // Only the second pass of an elementwise program reads anything.
-    if (config.reads_twice()) config.load_again = shape.reduces ? LoadHint::evict_first : LoadHint::evict_last;
+    if (config.reads_twice()) config.load_again = LoadHint::evict_first;
   } else if (!shape.in_place && (!config.reads_twice() || !shape.writes) && config.smem_bytes(shape) == 0 &&
              shape.traffic_bytes() <= device.l2_bytes) {
     config.load = LoadHint::no_allocate;
@@ -45,11 +44,21 @@ TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
+/// Returns whether rows start and end at pairs of elements.
+bool starts_at_pairs(Shape shape) {
+  shape.widest = 2;
+  return !shape.shifted();
+}
+
 /// Returns the lanes of a row of this many accesses.
-int lanes_of(std::int64_t accesses) {
-  constexpr std::int64_t one_lane = 4, two_each = 8;
+int lanes_of(std::int64_t accesses, const Shape& shape) {
+  constexpr std::int64_t one_lane = 4, two_each = 8, few = 64;
   if (accesses <= one_lane) return 1;
-  return power_of_two_up(accesses <= two_each ? (accesses + 1) / 2 : accesses, 1, 32);
+  if (accesses <= two_each) return power_of_two_up((accesses + 1) / 2, 1, 32);
+  // Exchanges of a loss, with its gradient or without, cost more than a few more accesses of each lane.
+  if (accesses > few && !shape.writes) return power_of_two_up((accesses + 31) / 32, 8, 32);
+  if (accesses > few && shape.keeps_exponentials) return power_of_two_up((accesses + 15) / 16, 16, 32);
+  return power_of_two_up(accesses, 1, 32);
 }
 
 TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
@@ -114,12 +123,35 @@ TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
-/// Elementwise programs: few vectors for each thread, so that registers leave room for many threads.
+/// Elementwise programs: few accesses for each thread of a warp or a block. Rows that start and end at pairs have accesses
+/// to pairs, and other short rows without alignment to elements. Measured on an H200 (bench/LOG.md).
 TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t most_cols_of_pairs = 8192, most_cols_of_elements = 2048;
   TypedConfig config;
+  if (shape.shifted() && starts_at_pairs(shape) && shape.cols <= most_cols_of_pairs)
+    config.access = Access::pairs;
+  else if (shape.shifted() && shape.cols <= most_cols_of_elements)
+    config.access = Access::elements;
+  const bool vectors = config.access == Access::vectors;
+  const std::int64_t accesses = config.view(shape).vectors_per_row();
+  if (accesses <= 32 * (vectors ? 2 : 8)) {
+    const std::int64_t of_lane = vectors ? 1 : 5;
+    config.variant = Variant::warp;
+    config.threads = 128;
+    config.lanes = power_of_two_up((accesses + of_lane - 1) / of_lane, 1, 32);
+    return config;
+  }
+  const std::int64_t of_thread = !vectors ? 9 : shape.shifted() ? 5 : 3, most_of_thread = of_thread + 3;
+  config.threads = power_of_two_up((accesses + of_thread - 1) / of_thread, 32, 512);
+  if (vectors && may_pack(shape)) config.registers = Registers::packed;
+  if (config.vectors_per_thread(config.view(shape)) <= most_of_thread) {
+    bound_registers(config, config.view(shape), device);
+    return config;
+  }
+  config = {};
   config.variant = Variant::two_pass;
-  config.unroll = shape.inputs == 1 ? 4 : 2;
-  config.threads = power_of_two_up((shape.vectors_per_row() + config.unroll - 1) / config.unroll, 32, 256);
+  config.unroll = shape.inputs == 1 ? 2 : 1;
+  config.threads = 128;
   bound_registers(config, shape, device);
   return config;
 }
@@ -145,12 +177,12 @@ bool holds_two_rows(TypedConfig& config, const Shape& shape, const DeviceInfo& d
   return may_pack(shape) && config.vectors_per_thread(shape) == vectors && why_invalid(config, shape, device).empty();
 }
 
-/// Gradients in 16 bits whose rows start and end at pairs: accesses to pairs, because whole vectors would have code for
-/// their elements at both ends of two arrays. On an H200, 0.86 to 0.92 of the time of vectors.
+/// Rows of 16 bits that start and end at pairs: accesses to pairs for gradients, because whole vectors would have code for
+/// their elements at both ends of two arrays (on an H200, 0.86 to 0.92 of the time of vectors), and for programs with arrays
+/// [col], which would be loaded by element.
 TypedConfig pairs_in_blocks(const TypedConfig& vectors, const Shape& shape, const DeviceInfo& device) {
-  Shape pairs = shape;
-  pairs.widest = 2;
-  if (shape.inputs == 1 || size_of(shape.input) != 2 || !shape.shifted() || pairs.shifted()) return vectors;
+  if ((shape.inputs == 1 && shape.column_bytes == 0) || size_of(shape.input) != 2) return vectors;
+  if (!shape.shifted() || !starts_at_pairs(shape)) return vectors;
   constexpr int pairs_per_thread = 12;
   TypedConfig config = vectors;
   config.access = Access::pairs;
@@ -254,11 +286,13 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   }
 
   // Short rows without alignment: whole vectors would cost more at both ends than narrow accesses cost everywhere.
-  if (shape.shifted() && row_bytes <= 4 << 10) {
+  const bool wide = size_of(shape.input) == 4;
+  if (shape.shifted() && row_bytes <= (shape.inputs > 1 && !wide ? 6 << 10 : 4 << 10)) {
     TypedConfig narrow = default_config(Variant::warp, shape, device);
     narrow.threads = 64;
-    narrow.access = size_of(shape.input) == 2 ? Access::pairs : Access::elements;
-    narrow.lanes = lanes_of((shape.cols * size_of(shape.input) + 3) / 4);
+    narrow.access = !wide || (shape.inputs == 1 && starts_at_pairs(shape)) ? Access::pairs : Access::elements;
+    const std::int64_t access_bytes = wide && narrow.access == Access::pairs ? 8 : 4;
+    narrow.lanes = lanes_of((shape.cols * size_of(shape.input) + access_bytes - 1) / access_bytes, shape);
     narrow = with_hints(narrow, shape, device);
     if (valid(narrow)) return narrow;
   }

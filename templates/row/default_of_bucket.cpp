@@ -30,10 +30,17 @@ Shape middle_of_bucket(Shape shape) {
 
 /// Returns the configuration of warps for a bucket of widths.
 TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t most_accesses = 16;  // of a lane whose accesses may be beyond the end
   TypedConfig config = best;
   if (shape.shifted() && size_of(shape.input) == 2 && shape.cols < 4) {
     config.access = Access::elements;
-  } else if (!shape.shifted() && shape.cols > most_cols_of_octaves) {
+  } else if (shape.shifted() && shape.column_bytes > 0 && config.vectors_per_thread(config.view(shape)) > most_accesses) {
+    // A block of one warp has a bound on its registers.
+    config.variant = Variant::block;
+    config.threads = 32;
+    config.registers = Registers::float32;
+    bound_registers(config, config.view(shape), device);
+  } else if (!shape.shifted() && shape.cols > most_cols_of_octaves && shape.column_bytes == 0) {
     // The widest row would take twice the lanes that most rows of the bucket need.
     const TypedConfig usual = default_config(middle_of_bucket(shape), device);
     if (usual.variant != Variant::warp) return best;
@@ -45,8 +52,14 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
 
 /// Returns the configuration of blocks for a bucket of widths whose rows are not vector-aligned.
 TypedConfig shifted_blocks_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t long_row = 8192;
   TypedConfig config = best;
-  if (shape.inputs > 1 && size_of(shape.input) == 4) {
+  if (shape.inputs > 1 && size_of(shape.input) == 2 && shape.cols >= long_row && best.access == Access::vectors) {
+    // Vectors in shared memory have less code for their ends.
+    config.variant = Variant::hybrid;
+    config = filled(config, 384, 4, shape, device).value_or(best);
+    config.register_vectors = std::min(config.register_vectors, 1);
+  } else if (shape.inputs > 1 && size_of(shape.input) == 4) {
     config.access = Access::elements;
     config.threads = 256;  // and as many blocks: a thread keeps fewer partial vectors
   } else if (shape.keeps_exponentials && size_of(shape.input) == 2) {
@@ -68,8 +81,11 @@ TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo&
     return config.variant == best.variant && why_invalid(config, shape, device).empty() ? config : best;
   }
   const auto row_bytes = static_cast<double>(shape.cols * shape.resident_element_bytes());
+  const bool wide = size_of(shape.input) == 4;
   constexpr double enough_in_flight = 240 << 10;
-  if (best.variant == Variant::cluster && shape.inputs > 1 && rows_in_flight(best) * row_bytes < enough_in_flight) {
+  constexpr std::int64_t most_with_columns = 12;  // vectors of a thread that also loads those of arrays [col]
+  constexpr double long_row = 32 << 10;
+  if (best.variant == Variant::cluster && shape.inputs > 1 && wide && rows_in_flight(best) * row_bytes < enough_in_flight) {
     // Fewer threads with more registers hold a row in fewer blocks.
     for (const int threads : {384, 256})
       for (const int size : {1, 2, 4}) {
@@ -84,8 +100,14 @@ TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo&
     TypedConfig config = filled(best, 384, best.min_blocks, shape, device).value_or(best);
     config.register_vectors = std::min(config.register_vectors, moderate);
     if (why_invalid(config, shape, device).empty()) best = config;
-  } else if (best.variant == Variant::hybrid && shape.shifted() && shape.inputs > 1 && best.threads == 512) {
+  } else if (best.variant == Variant::cluster && shape.inputs == 1 && !wide) {
+    best = filled(best, 384, best.min_blocks + 1, shape, device).value_or(best);
+  } else if (best.variant == Variant::hybrid && shape.shifted() && (shape.inputs > 1 || wide) && best.threads == 512) {
     best = filled(best, 256, best.min_blocks, shape, device).value_or(best);
+  } else if (best.variant == Variant::block && !shape.shifted() && shape.column_bytes > 0 && row_bytes >= long_row &&
+             best.vectors_per_thread(shape) > most_with_columns) {
+    const TypedConfig hybrid = default_config(Variant::hybrid, shape, device);
+    if (why_invalid(hybrid, shape, device).empty()) best = hybrid, best.load = LoadHint::plain;
   } else if (best.variant == Variant::block && shape.shifted()) {
     best = shifted_blocks_for_capacity(best, shape, device);
   }

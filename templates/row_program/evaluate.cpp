@@ -130,8 +130,25 @@ class Row {
         default:
           value = apply(node.operation, at(node.operands[0], column, begin), at(node.operands[1], column, begin),
                         at(node.operands[2], column, begin), nonnegative);
+          if (may_be_fused(node, column, begin)) value.bound = anything;
       }
     }
+  }
+
+  /// Returns whether a node is the sum of a product that overflows and a number that is not far smaller. A kernel may fuse
+  /// them, and then adds the product before it overflows.
+  bool may_be_fused(const Node& node, std::int64_t column, std::int64_t begin) const {
+    if (node.operation != Operation::add && node.operation != Operation::subtract) return false;
+    const double sign = node.operation == Operation::add ? 1 : -1;
+    const auto with = [&](int n, double other) {
+      const Node& product = program_.nodes[index(n)];
+      if (product.operation != Operation::multiply || !std::isinf(at(n, column, begin).value)) return false;
+      const double exact = at(product.operands[0], column, begin).value * at(product.operands[1], column, begin).value;
+      const double fused = exact + other;
+      return std::isfinite(exact) && !(std::fabs(fused) > most_f32 && std::signbit(fused) == std::signbit(exact));
+    };
+    const auto [a, b, unused] = node.operands;
+    return with(a, sign * at(b, column, begin).value) || with(b, sign * at(a, column, begin).value);
   }
 
   void columns(std::size_t n, std::int64_t begin, std::int64_t end) { fill(n, begin, end - begin, 1); }

@@ -213,11 +213,32 @@ __device__ __forceinline__ void load_columns(const typename Program::Params& par
   load_columns_from<Program, uses.columns, 0>(params, row, column, inside, v, typename Program::ColumnArrays());
 }
 
+/// Returns the row for vector i of a thread: in a kernel for a bucket of widths, most vectors cannot start before it.
+template <const RowShape& shape, int group_size>
+__device__ __forceinline__ Row<shape> row_of_vector(const Row<shape>& row, int i) {
+  Row<shape> here = row;
+  if constexpr (shape.least_cols > 0)
+    here.all = range_for<typename RowFeatures<shape>::Edges, shape, group_size>(row.all, i);
+  return here;
+}
+
 /// The elements of the vector at `column`, which counts from the row's shift, that are in the row.
 template <const RowShape& shape>
 __device__ __forceinline__ ElementsInside elements_inside(const Row<shape>& row, int64 column, bool inside) {
   ElementsInside elements{0, shape.vector, column - row.shift};
   if (inside) return elements;
+  if constexpr (whole_vectors<shape>) {
+    const bool whole = shape.least_cols > 0 ? GuardedVectors::holds<shape.vector>(row.all, column)
+                                            : row.all.template holds<shape.vector>(column);
+    if (!whole) elements.to = 0;
+    return elements;
+  }
+  if constexpr (shape.least_cols > 0) {  // in 32 bits, as its loads
+    const int begin = static_cast<int>(row.all.begin), end = static_cast<int>(row.all.end), at = static_cast<int>(column);
+    elements.from = at >= begin ? 0 : at + shape.vector <= begin ? shape.vector : begin - at;
+    elements.to = at + shape.vector <= end ? shape.vector : at >= end ? 0 : end - at;
+    return elements;
+  }
   const int64 before = row.all.begin - column, after = row.all.end - column;
   elements.from = before > 0 ? static_cast<int>(before < shape.vector ? before : shape.vector) : 0;
   elements.to = after < shape.vector ? static_cast<int>(after > 0 ? after : 0) : shape.vector;

@@ -28,7 +28,8 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
         const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
         const bool inside = inside_row<shape, Group::group_size>(i);
         load_columns<Program, stage>(params, row, column, inside, v);
-        include_vector<Program, stage, shape>(params, row, values, column, inside, v, partial);
+        include_vector<Program, stage, shape>(params, row_of_vector<shape, Group::group_size>(row, i), values, column,
+                                              inside, v, partial);
         if constexpr (stage == Program::stages && Program::kept > 0)
           if (Inputs::can_keep(i, Program::kept)) inputs.keep(i, Program::kept, v);
       }
@@ -66,18 +67,19 @@ __device__ __forceinline__ void program_of_row(Group& group, const typename Prog
     if (i == config.register_vectors && !arrived) inputs.arrived();
     const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
     const bool inside = inside_row<shape, Group::group_size>(i);
+    const Row<shape> here = row_of_vector<shape, Group::group_size>(row, i);
     VectorOf<Program, shape> v;
     if constexpr (Program::kept > 0) {
       if (Inputs::can_keep(i, Program::kept)) {
         inputs.template get<Program::template uses<Program::stages + 2>().inputs>(i, v);
-        load_columns<Program, Program::stages + 2>(params, row, column, inside, v);
-        finish_vector<Program, true, shape, config.store>(params, row, values, column, inside, exists, i, v, sums);
+        load_columns<Program, Program::stages + 2>(params, here, column, inside, v);
+        finish_vector<Program, true, shape, config.store>(params, here, values, column, inside, exists, i, v, sums);
         continue;
       }
     }
     inputs.template get<Program::template uses<Program::stages + 1>().inputs>(i, v);
-    load_columns<Program, Program::stages + 1>(params, row, column, inside, v);
-    finish_vector<Program, false, shape, config.store>(params, row, values, column, inside, exists, i, v, sums);
+    load_columns<Program, Program::stages + 1>(params, here, column, inside, v);
+    finish_vector<Program, false, shape, config.store>(params, here, values, column, inside, exists, i, v, sums);
   }
 }
 

@@ -77,6 +77,26 @@ TEST(Workspaces, ConcurrentThreadsGetTheSamePiece) {
   }
 }
 
+TEST(Workspaces, ThreadsOfAStreamTakeTurnsAndStreamsDoNotWait) {
+  HostDevice device;
+  Workspaces workspaces(device, sizeof(int));
+  constexpr int threads = 8, turns = 2000;
+  {
+    std::vector<std::jthread> running;
+    for (int t = 0; t < threads; ++t)
+      running.emplace_back([&workspaces] {
+        for (int i = 0; i < turns; ++i) {
+          const Workspaces::InOrder used = workspaces.in_order(stream(1));
+          ++*static_cast<int*>(used.memory);  // a data race without the lock
+        }
+      });
+  }
+  const Workspaces::InOrder used = workspaces.in_order(stream(1));
+  EXPECT_EQ(*static_cast<int*>(used.memory), threads * turns);
+  EXPECT_TRUE(workspaces.in_order(stream(2)).lock.owns_lock()) << "another stream waits";
+  EXPECT_EQ(workspaces.of(stream(1)), used.memory);
+}
+
 TEST(Workspaces, RejectsMoreStreamsThanItsCapacity) {
   HostDevice device;
   Workspaces workspaces(device, 16);

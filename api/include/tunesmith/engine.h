@@ -152,8 +152,9 @@ class Plan {
  public:
   /// Launches the kernels on `stream` and returns. `arrays` are device addresses in the order of arrays(); they must remain
   /// valid until the work is complete. Safe during CUDA graph capture. Takes a few nanoseconds more than cuLaunchKernel: no
-  /// allocation, no lock. Throws Error(invalid_argument) for null, misaligned or partly overlapping arrays and
-  /// Error(device_failed) if a driver call fails.
+  /// allocation, no lock; a plan of several kernels with a workspace takes one for the stream. Throws
+  /// Error(invalid_argument) for null, misaligned or partly overlapping arrays and Error(device_failed) if a driver call
+  /// fails.
   void launch(std::span<void* const> arrays, Stream stream = nullptr) const;
   /// Launches an operation with two arrays.
   void launch(const void* x, void* y, Stream stream = nullptr) const;

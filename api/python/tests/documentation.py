@@ -1,17 +1,18 @@
-"""The Python blocks of docs/python.md, by the heading above them."""
+"""The Python blocks of docs/python.md and README.md, by the heading above them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "python.md"
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs" / "python.md"
 
 
-def blocks() -> dict[str, list[str]]:
-    """Return the blocks under each heading."""
+def blocks(page: Path = PAGE) -> dict[str, list[str]]:
+    """Return the blocks under each heading of a page."""
     found: dict[str, list[str]] = {}
     heading, block = "", None
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
+    for line in page.read_text(encoding="utf-8").splitlines():
         if block is None and line.startswith("#"):
             heading = line.lstrip("# ")
         elif line == "```python":

@@ -50,6 +50,20 @@ def test_each_code_has_its_builtin_exception(code: str, builtin: type[Exception]
     assert error.code == code
 
 
+def test_errors_of_the_library_are_pythons(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="is not a folder that can be read") as raised:
+        tunesmith.Engine("host", mode="off", cache_file="", templates_folder=tmp_path / "none").prepare(
+            "softmax", rows=2, cols=24
+        )
+    assert isinstance(raised.value, errors.InputOutput) and raised.value.code == "io"
+    engine = tunesmith.Engine("host", mode="off", cache_file="", system_caches=[])
+    with pytest.raises(MemoryError, match="cannot allocate") as exhausted:  # more than any address space: 2^50 bytes
+        engine.prepare("attention_backward", batch=1 << 15, heads=1 << 10, seq_q=1 << 22, head_dim=64, dtype="bf16")
+    assert isinstance(exhausted.value, errors.OutOfMemory) and exhausted.value.code == "out_of_memory"
+    with pytest.raises(LookupError):
+        raise errors.make("not_found", "no such plan", "", "")
+
+
 def test_a_failed_compilation_has_its_log_and_source(engine: tunesmith.Engine, tmp_path: Path) -> None:
     engine = tunesmith.Engine("host", mode="off", cache_file="", dump_folder=tmp_path)
     with pytest.raises(errors.CompileFailed) as raised:
@@ -73,6 +87,14 @@ def test_compilations_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="tunesmith"):
         tunesmith.Engine("host", mode="off", cache_file="").prepare("softmax", rows=1, cols=24)
     assert any("softmax" in record.message for record in caplog.records)
+
+
+def test_warnings_are_logged_as_such(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="tunesmith"):
+        tunesmith.Engine("host", mode="off", cache_file="/proc/none/cache.db").prepare("softmax", rows=1, cols=24)
+    (record,) = caplog.records
+    assert record.name == "tunesmith" and record.levelno == logging.WARNING
+    assert "/proc/none" in record.message
 
 
 @pytest.mark.parametrize(

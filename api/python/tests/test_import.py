@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 
 def test_neither_torch_nor_numpy_is_imported() -> None:
@@ -23,3 +25,29 @@ def test_the_exit_code_of_the_command_line_is_the_programs() -> None:
     )
     assert done.returncode == 2
     assert "rows" in done.stderr
+
+
+def test_the_import_takes_50_ms() -> None:
+    code = "import time; start = time.process_time(); import tunesmith; print(time.process_time() - start)"
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(7)]
+    # Processor time, because other processes of a test run must not count; the first runs compile and read files.
+    assert min(float(run.stdout) for run in runs) <= 0.05
+
+
+def test_the_command_line_gets_nvidias_folders(tmp_path: Path) -> None:
+    """NVRTC is found in nvidia/*/lib of the environment, by the engine and by the command line."""
+    for folder in ("cu13", "cuda_nvrtc"):
+        (tmp_path / "nvidia" / folder / "lib").mkdir(parents=True)
+    code = (
+        "import os, sys; from tunesmith import __main__, places\n"
+        "os.execve = lambda program, arguments, environment: print(program, environment['LD_LIBRARY_PATH'])\n"
+        "sys.argv = ['tunesmith']; __main__.main(); print(places.nvidia_folders()[0])"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}", "LD_LIBRARY_PATH": "/first"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    (program, libraries), folder = done.stdout.split("\n")[0].split(), done.stdout.split("\n")[1]
+    assert program.endswith("bin/tunesmith")
+    folders = libraries.split(":")
+    assert folders[0] == "/first"
+    assert {str(tmp_path / "nvidia" / one / "lib") for one in ("cu13", "cuda_nvrtc")} <= set(folders)
+    assert folder == str(tmp_path)

@@ -80,11 +80,12 @@ class _Trace:
 
     def error(self, reason: str) -> TraceError:
         code = getattr(self.function, "__code__", None)
-        place = getattr(self.function, "__name__", repr(self.function))
+        name = getattr(self.function, "__name__", repr(self.function))
+        place = name if code is None else f"{code.co_filename}:{code.co_firstlineno}: {name}"
         frame: types.FrameType | None = sys._getframe()
         while frame is not None:
             if frame.f_code is code:
-                place = f"{frame.f_code.co_filename}:{frame.f_lineno}: {place}"
+                place = f"{frame.f_code.co_filename}:{frame.f_lineno}: {name}"
                 break
             frame = frame.f_back
         return TraceError(f"{place} cannot be traced as {self.kind}: {reason}")

@@ -8,15 +8,16 @@ CPU: on a GPU, use tunesmith.torch, or prepare a plan and launch it.
 
 from __future__ import annotations
 
-import difflib
 import functools
-import inspect
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core
 from .engine import Engine, default_engine
 from .errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import inspect
 
 __all__ = ["Operation", "operation"]
 
@@ -138,7 +139,11 @@ def operation(name: str) -> Operation:
 
 
 def __getattr__(name: str) -> Operation:
-    if name.startswith("_") or name not in _names():
+    if name.startswith("_"):
+        raise AttributeError(f"module 'tunesmith.ops' has no attribute '{name}'")
+    if name not in _names():
+        import difflib  # slow; not when tunesmith is imported
+
         near = difflib.get_close_matches(name, _names(), 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise AttributeError(f"module 'tunesmith.ops' has no operation '{name}'{hint}")
@@ -150,6 +155,8 @@ def __dir__() -> list[str]:
 
 
 def _signature(name: str) -> inspect.Signature:
+    import inspect  # slow
+
     parameters = [
         inspect.Parameter(array.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
         for array in _core.operation_arrays(name, {})

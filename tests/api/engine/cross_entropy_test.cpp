@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "api/dispatch/call_key.h"
@@ -33,6 +34,17 @@ EngineOptions host() {
   options.cache_file.clear();
   options.mode = Mode::off;
   return options;
+}
+
+/// Returns the mean loss of rows with one target.
+double mean_of(const std::vector<float>& logits, std::size_t cols, std::size_t target) {
+  double sum = 0;
+  for (std::size_t row = 0; row < logits.size(); row += cols) {
+    double exponentials = 0;
+    for (std::size_t c = 0; c < cols; ++c) exponentials += std::exp(static_cast<double>(logits[row + c]));
+    sum += std::log(exponentials) - static_cast<double>(logits[row + target]);
+  }
+  return sum / static_cast<double>(logits.size() / cols);
 }
 
 /// Results computed with the formulas in double.
@@ -797,6 +809,33 @@ TEST(CrossEntropyProblems, GenericFormHasTheFieldsOfTheTypedOne) {
   combine.num_correct = combine.weight = true;
   EXPECT_EQ(text(combine),
             "cross_entropy_combine rows=8,shards=4,target_dtype=i64,vocab_size=64,reduction=sum,weight=1,num_correct=1");
+}
+
+// The mean is reduced in the stream's workspace, which threads that share a stream must not use at once.
+TEST_F(CrossEntropyFamily, ThreadsThatShareAPlanAndAStreamGetTheirOwnMeans) {
+  constexpr std::int64_t rows = 64, cols = 96;
+  const CrossEntropyProblem problem = CrossEntropyProblem::contiguous(rows, cols, DType::f32);
+  const Plan plan = engine_.prepare(problem);
+  const std::vector<std::int64_t> targets(rows, 5);
+  std::vector<int> wrong(4);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t t = 0; t < wrong.size(); ++t)
+      threads.emplace_back([&, t] {
+        std::vector<float> logits(rows * cols), lse(rows);
+        for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>((i * (t + 3)) % 17) / 4;
+        const auto launch = [&](float& loss) {
+          plan.launch({{"logits", logits.data()}, {"targets", targets.data()}, {"loss", &loss}, {"lse", lse.data()}});
+        };
+        std::vector<float> losses(32);
+        for (float& loss : losses) launch(loss);
+        for (float loss : losses) {
+          const double exact = mean_of(logits, cols, 5);
+          if (std::abs(loss - exact) > 1e-5 * std::abs(exact)) ++wrong[t];
+        }
+      });
+  }
+  EXPECT_EQ(wrong, std::vector<int>(wrong.size()));
 }
 
 TEST_F(CrossEntropyFamily, PlansTakeTheArraysInOrder) {

@@ -187,6 +187,30 @@ TEST(RowProgramEvaluate, QuotientsMayBeProductsWithAReciprocal) {
   EXPECT_FALSE(accepts(Type::e4m3, 1.125, row[2].elements[1]));
 }
 
+TEST(RowProgramEvaluate, ProductsThatOverflowMayBeFusedWithASum) {
+  const Program program = parse(
+      "in a, b, c : f32[row, col]\nout fused : f32[row, col] = a * b + c\nout difference : f32[row, col] = c - a * b\n");
+  const double most = 3e38;
+  const Rows inputs{{most, most, most, most, INFINITY, 2},
+                    {most, -most, most, -1.5, most, most},
+                    {-INFINITY, 1, INFINITY, most, -INFINITY, -INFINITY}};
+  const std::vector<OutputRow> expected = evaluated(program, 6, 0, inputs);
+  const auto accepts = [&](std::size_t output, std::size_t column, double result) {
+    return expected[output].accepts(Type::f32, column, result);
+  };
+  for (const double either : {static_cast<double>(-INFINITY), std::nan("")}) {  // with one rounding, or with two
+    EXPECT_TRUE(accepts(0, 0, either));
+    EXPECT_TRUE(accepts(1, 2, -either));
+  }
+  EXPECT_TRUE(accepts(0, 3, -1.5e38));
+  EXPECT_TRUE(accepts(0, 1, -INFINITY));
+  EXPECT_FALSE(accepts(0, 1, 1));
+  EXPECT_FALSE(accepts(0, 2, std::nan("")));
+  EXPECT_FALSE(accepts(1, 0, std::nan("")));
+  EXPECT_FALSE(accepts(0, 4, -INFINITY));  // the product is infinite with one rounding, too
+  EXPECT_TRUE(accepts(0, 5, -INFINITY));
+}
+
 TEST(RowProgramEvaluate, SumsThatMayOverflowAreInfiniteOrTheSum) {
   const Program program = parse(
       "in x : f32[row, col]\nsum s = x\nmoments m, v = x\n"

@@ -14,6 +14,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--portable", action="store_true", help="do not use the native launcher")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "gpu: needs a GPU")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def launcher_of_eager_calls(request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--portable"):

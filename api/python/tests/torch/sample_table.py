@@ -101,6 +101,34 @@ def _attention(make: Any) -> Sample:
     return Sample(lambda q, k, v: tt.attention(q, k, v, causal=True), _exact_attention, make, 4, 4.0, "cast")
 
 
+def _starts(device: torch.device) -> torch.Tensor:
+    """Return the starts of sequences of 3 and 6 tokens, without a copy from the host, which a graph could not capture."""
+    index = torch.arange(3, device=device, dtype=torch.int32)
+    return 3 * index * (index + 1) // 2
+
+
+def _varlen(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    starts = _starts(q.device)
+    return tt.attention_varlen(q, k, v, starts, starts, 6, 6, causal=True)
+
+
+def _exact_varlen(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    parts = [_exact_attention(q[None, of], k[None, of], v[None, of])[0] for of in (slice(0, 3), slice(3, 9))]
+    return torch.cat(parts)
+
+
+def _tokens(dtype: torch.dtype) -> Callable[[torch.Generator], list[torch.Tensor]]:
+    return lambda generator: [torch.randn((9, 2, 16), generator=generator).to(dtype) for _ in range(3)]
+
+
+def _probabilities(dtype: torch.dtype) -> Callable[[torch.Generator], list[torch.Tensor]]:
+    def make(generator: torch.Generator) -> list[torch.Tensor]:
+        logits, target = (torch.randn((5, 37), generator=generator) for _ in range(2))
+        return [logits.to(dtype), target.softmax(-1)]
+
+    return make
+
+
 def _softmax(make: Any, dim: int = -1) -> Sample:
     return Sample(lambda x: tt.softmax(x, dim), lambda x: torch.softmax(x, dim), make, 1, 1.0, "f32")
 
@@ -144,6 +172,8 @@ SAMPLES = {
     "cross_entropy, smoothed": _cross_entropy(_classes(F32, 5, 1), label_smoothing=0.1, reduction="sum"),
     "cross_entropy, all ignored": _cross_entropy(_classes(F32, 3, 3), reduction="sum"),
     "cross_entropy of no rows": _cross_entropy(_classes(F32, 0, 0), reduction="sum"),
+    "cross_entropy of class probabilities": _cross_entropy(_probabilities(F32), label_smoothing=0.1),
+    "cross_entropy of class probabilities and bf16": _cross_entropy(_probabilities(BF16), reduction="none"),
     "linear_cross_entropy": Sample(
         tt.linear_cross_entropy, lambda h, w, t: functional.cross_entropy(h @ w.T, t), _linear(F32), 8, 8.0, "cast"
     ),
@@ -156,4 +186,14 @@ SAMPLES = {
     "attention": _attention(_heads(F32, 9)),
     "attention of transposed bf16": _attention(_heads(BF16, 9, transposed=True)),
     "attention of one query": _attention(_heads(F16, 1)),
+    "scaled_dot_product_attention": Sample(
+        lambda q, k, v: tt.scaled_dot_product_attention(q, k, v, is_causal=True),
+        lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True),
+        _heads(BF16, 9),
+        4,
+        4.0,
+        "cast",
+    ),
+    "attention_varlen": Sample(_varlen, _exact_varlen, _tokens(F32), 4, 4.0, "cast"),
+    "attention_varlen of bf16": Sample(_varlen, _exact_varlen, _tokens(BF16), 4, 4.0, "cast"),
 }

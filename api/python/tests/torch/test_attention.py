@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import tunesmith.torch as tt
 from tunesmith import mods
@@ -169,8 +170,20 @@ def test_a_captured_number_that_changes_is_seen() -> None:
     ],
 )
 def test_what_cannot_be_traced_is_named_with_its_line(function: Any, reason: str) -> None:
-    with pytest.raises(mods.TraceError, match=rf"test_attention\.py:\d+: .*{reason}|cannot be traced.*{reason}"):
+    line = function.__code__.co_firstlineno
+    with pytest.raises(mods.TraceError, match=rf"test_attention\.py:{line}: .*cannot be traced.*{reason}"):
         mods.trace(function, "score_mod")
+
+
+def test_the_line_is_that_of_the_statement() -> None:
+    def capped(score: Any, b: Any, h: Any, q: Any, k: Any) -> Any:
+        near = abs(q - k)
+        near = near + 1
+        return score if near < 4 else 0.0
+
+    line = capped.__code__.co_firstlineno + 3
+    with pytest.raises(mods.TraceError, match=rf"test_attention\.py:{line}: capped cannot be traced"):
+        mods.trace(capped, "score_mod")
 
 
 def test_mask_mod_has_no_gradients() -> None:
@@ -187,3 +200,17 @@ def test_mask_mod_returns_a_truth_value() -> None:
 def test_autocast_casts_the_inputs() -> None:
     with torch.autocast("cpu"):
         assert tt.attention(*inputs()).dtype == torch.bfloat16
+
+
+def test_a_graph_has_a_score_mod_in_one_line() -> None:
+    # Inductor of PyTorch 2.11 writes arguments into comments of Python code as they are.
+    text = (
+        "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {\n"
+        "  return score + (q - k) * 0.125f;\n}\n"
+    )
+    q = torch.randn(1, 5, 2, 16)
+    graph = make_fx(lambda q: tt.attention(q, q, q, score_mod=text))(q)
+    nodes = [node for node in graph.graph.nodes if "attention" in str(node.target)]
+    assert len(nodes) == 1
+    assert not any("\n" in str(argument) for argument in nodes[0].args)
+    torch.testing.assert_close(graph(q), tt.attention(q, q, q, score_mod=lambda s, b, h, i, k: s + (i - k) * 0.125))

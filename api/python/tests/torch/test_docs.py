@@ -10,7 +10,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from documentation import blocks
+from documentation import ROOT, blocks
 
 
 def inputs() -> dict[str, Any]:
@@ -42,6 +42,21 @@ def test_they_run(heading: str) -> None:
     if hasattr(torch.nn.attention, "restore_flash_attention_impl"):
         torch.nn.attention.restore_flash_attention_impl()
     assert all(one.isfinite().all() for one in names.values() if isinstance(one, torch.Tensor) and one.is_floating_point())
+
+
+def test_the_readmes_ten_lines() -> None:
+    (block,) = blocks(ROOT / "README.md")["From Python"]
+    assert len(block.splitlines()) <= 10
+    changes = {'device="cuda"': 'device="cpu"', "torch.randn(4, 4096, 16, 128": "torch.randn(1, 24, 2, 16"}
+    for old, new in changes.items():
+        assert old in block
+        block = block.replace(old, new)
+    hidden, weight = (torch.randn(shape, requires_grad=True) for shape in ((6, 16), (40, 16)))
+    names: dict[str, Any] = {"hidden": hidden, "weight": weight, "targets": torch.arange(6)}
+    exec(block, names)
+    assert names["o"].isfinite().all()
+    torch.testing.assert_close(names["loss"], torch.nn.functional.cross_entropy(hidden @ weight.T, torch.arange(6)))
+    assert hidden.grad is not None and weight.grad is not None
 
 
 def test_score_mod_and_mask_mod() -> None:

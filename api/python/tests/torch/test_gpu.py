@@ -14,7 +14,7 @@ from torch.nn.attention.flex_attention import create_block_mask
 import tunesmith
 import tunesmith.torch as tt
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
 
 # Half a unit in the last place of the result's dtype, plus what float32 leaves: see test_rows.py.
 EPS = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8}

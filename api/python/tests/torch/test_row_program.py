@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import tunesmith.torch as tt
 
@@ -54,6 +55,18 @@ def test_compile_has_no_graph_breaks() -> None:
     x, w = torch.randn(4, 48), torch.randn(48)
     compiled = torch.compile(lambda x, w: tt.row_program(NORM, x * 2, w)[0] + 1, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(x, w), tt.row_program(NORM, x * 2, w)[0] + 1)
+
+
+def test_a_graph_has_the_program_in_one_line() -> None:
+    # Inductor of PyTorch 2.11 writes arguments into comments of Python code as they are.
+    program = "# \\N{x} \u00e9\nin  x : float[row, col]\nout y : float[row, col] = x * 2\n"
+    x = torch.ones(2, 3)
+    graph = make_fx(lambda x: tt.row_program(program, x))(x)
+    nodes = [node for node in graph.graph.nodes if "row_program" in str(node.target)]
+    assert len(nodes) == 1
+    assert "\n" not in str(nodes[0].args)
+    assert not any("\n" in str(argument) for argument in nodes[0].args)
+    assert torch.equal(graph(x), x * 2)
 
 
 def test_what_it_rejects() -> None:

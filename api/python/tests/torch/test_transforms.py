@@ -104,6 +104,7 @@ def test_one_launch_for_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "looped", lambda operator: loop)
     torch.vmap(tt.rms_norm)(x)
     torch.vmap(tt.swiglu)(x, x)
+    torch.vmap(torch.func.grad(lambda x, p: tt.cross_entropy(x, p).sum(), (0, 1)))(x, x.softmax(-1))
     torch.vmap(attention)(q, q, q)
 
 
@@ -133,6 +134,48 @@ def test_gradients_of_each_sample_of_cross_entropy(reduction: str) -> None:
     of_logits = torch.vmap(torch.func.grad(loss(tt.cross_entropy)), (0, None))(x, target[0])
     exact = torch.vmap(torch.func.grad(loss(functional.cross_entropy)), (0, None))(x, target[0])
     torch.testing.assert_close(of_logits, exact)
+
+
+@pytest.mark.parametrize("in_dims", [(0, 0, None), (0, None, None), (None, 0, None), (0, 0, 0), (1, 0, None)])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_gradients_of_each_sample_of_class_probabilities(reduction: str, in_dims: tuple[int | None, ...]) -> None:
+    x, p, w = sample([(3, 5, COLS), (3, 5, COLS), (3, COLS)])
+    given = [
+        one[0] if dim is None else one.movedim(0, dim) for one, dim in zip((x, p.softmax(-1), w.exp()), in_dims, strict=True)
+    ]
+
+    def loss(function: Callable[..., Any]) -> Callable[..., Any]:
+        options = {"reduction": reduction, "label_smoothing": 0.1}
+        return lambda x, p, w: function(x, p, w, **options).square().sum()
+
+    found = torch.vmap(torch.func.grad(loss(tt.cross_entropy), (0, 1)), in_dims)(*given)
+    expected = torch.vmap(torch.func.grad(loss(functional.cross_entropy), (0, 1)), in_dims)(*given)
+    torch.testing.assert_close(found, expected)
+
+
+def test_gradients_of_each_sample_of_class_probabilities_in_images() -> None:
+    x, p = sample([(3, 2, COLS, 4), (3, 2, COLS, 4)])
+    p = p.softmax(2)
+
+    def loss(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        loss, lse = tt.cross_entropy(x, p, z_loss=0.01, softcap=2.0, scale=1.5, return_lse=True)
+        return loss + (lse * lse).sum()
+
+    def exact(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        capped = 2 * torch.tanh(1.5 * x / 2)
+        lse = torch.logsumexp(capped, 1)
+        return functional.cross_entropy(capped, p) + (0.01 * lse * lse).mean() + (lse * lse).sum()
+
+    found = torch.vmap(torch.func.grad(loss, (0, 1)))(x, p)
+    torch.testing.assert_close(found, torch.vmap(torch.func.grad(exact, (0, 1)))(x, p), rtol=1e-4, atol=1e-5)
+    values = torch.vmap(loss)(x, p)  # without a gradient
+    torch.testing.assert_close(values, torch.vmap(exact)(x, p))
+    with pytest.raises(NotImplementedError, match="cross_entropy has no second derivative"):
+        torch.vmap(torch.func.grad(lambda x, p: torch.func.grad(loss)(x, p).sum()))(x, p)
+    with pytest.raises(NotImplementedError, match="cross_entropy has no forward-mode derivative"):
+        torch.func.jvp(lambda x: tt.cross_entropy(x, p[0]), (x[0],), (x[0],))
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="has no forward-mode derivative"):
+        tt.cross_entropy(forward_ad.make_dual(x[0], x[0].clone()), p[0])
 
 
 @pytest.mark.parametrize("reduction", ["mean", "none"])

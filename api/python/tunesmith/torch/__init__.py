@@ -13,13 +13,14 @@ from __future__ import annotations
 from typing import Any
 
 from . import sdpa_backend as _sdpa_backend  # noqa: F401  (registers itself with torch)
-from .attention import attention, scaled_dot_product_attention, why_not_scaled_dot_product_attention
+from .attention import attention
 from .flex import flex_attention, why_not_flex_attention
 from .launching import engine_of, use_engine
 from .linear_losses import linear_cross_entropy
 from .losses import cross_entropy
 from .rms_norm import rms_norm
 from .row_program import row_program, shipped
+from .sdpa import scaled_dot_product_attention, why_not_scaled_dot_product_attention
 from .softmax import log_softmax, softmax
 from .varlen import attention_varlen
 from .vocab_parallel import vocab_parallel_cross_entropy

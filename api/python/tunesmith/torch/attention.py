@@ -1,4 +1,4 @@
-"""attention, and a drop-in scaled_dot_product_attention."""
+"""attention, with its operators and gradients."""
 
 from __future__ import annotations
 
@@ -14,20 +14,25 @@ from .launching import (
     Gradient,
     Launcher,
     Prepared,
+    autocast_dtype,
     call,
+    check_shape,
     eager_launcher,
     is_compiling,
     is_eager,
     is_transformed,
     launch,
     launcher,
+    lines_of,
     needs_grad,
     no_context,
     no_second_derivative,
+    one_line,
+    register_fake,
     transformable,
 )
 
-__all__ = ["attention", "scaled_dot_product_attention", "why_not_scaled_dot_product_attention"]
+__all__ = ["attention"]
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 _ARRAYS = "Tensor? alibi_slopes, Tensor? sinks, Tensor? rng_state, Tensor[] mod_arrays"
@@ -78,8 +83,8 @@ def attention(
         result = _eager(return_lse, layout, causal, window, scale, softcap)(q, k, v, alibi_slopes, sinks, None)
         if result is not NotImplemented:
             return result
-    if torch.is_autocast_enabled(q.device.type):
-        dtype = torch.get_autocast_dtype(q.device.type)
+    dtype = autocast_dtype(q)
+    if dtype is not None:
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     score, mask = trace(score_mod, "score_mod"), trace(mask_mod, "mask_mod")
     options = _options(layout, causal, window, scale, softcap, dropout, score, mask)
@@ -97,60 +102,6 @@ def attention(
     return tuple(result) if return_lse else result[0]
 
 
-def why_not_scaled_dot_product_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> str | None:
-    """Return why scaled_dot_product_attention falls back to torch for these arguments; None if it does not."""
-    if attn_mask is not None:
-        return "attn_mask is given; use attention() with a mask_mod or score_mod"
-    if not 0 <= dropout_p <= 0.9999:
-        return f"dropout_p is {dropout_p}; allowed: 0 to 0.9999"
-    if any(tensor.dim() != 4 for tensor in (query, key, value)):
-        return f"query has {query.dim()} dimensions; expected 4: batch, heads, seq, head_dim"
-    if query.dtype not in (torch.float16, torch.bfloat16, torch.float32) or not (query.dtype == key.dtype == value.dtype):
-        return f"the dtypes are {query.dtype}, {key.dtype}, {value.dtype}; allowed: one of float16, bfloat16, float32"
-    if query.shape[-1] % 8 or value.shape[-1] % 8 or not 8 <= query.shape[-1] <= 256 or not 8 <= value.shape[-1] <= 256:
-        return f"head_dim is {query.shape[-1]} and {value.shape[-1]}; allowed: 8 to 256 in steps of 8"
-    if not (query.shape[0] == key.shape[0] == value.shape[0]) or key.shape[1] != value.shape[1]:
-        return "the batches or the heads of key and value differ"
-    if key.shape[1] != query.shape[1] and (not enable_gqa or query.shape[1] % key.shape[1]):
-        return f"query has {query.shape[1]} heads and key {key.shape[1]}; enable_gqa is {enable_gqa}"
-    if scale is not None and not 1e-6 <= scale <= 1e6:
-        return f"scale is {scale}; allowed: 1e-6 to 1e6"
-    return None
-
-
-def scaled_dot_product_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> torch.Tensor:
-    """torch.nn.functional.scaled_dot_product_attention, which is called where Tunesmith has no kernel.
-
-    The mask of dropout differs from torch's for the same seed.
-    why_not_scaled_dot_product_attention() tells the reason for given arguments.
-    """
-    arguments = (query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-    if why_not_scaled_dot_product_attention(*arguments) is not None:
-        return torch.nn.functional.scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-        )
-    causal = "top-left" if is_causal else "none"
-    return attention(query, key, value, causal=causal, scale=scale, dropout=dropout_p, layout="bhsd")
-
-
 def _options(
     layout: str,
     causal: bool | str,
@@ -166,8 +117,8 @@ def _options(
         layout,
         *score_options(causal, window, scale, softcap),
         float(dropout),
-        score.source,
-        mask.source,
+        one_line(score.source),
+        one_line(mask.source),
         _aux(score, mask),
     )
 
@@ -214,6 +165,11 @@ def _fields(tensors: dict[str, torch.Tensor], options: Sequence[Any]) -> dict[st
     if any(tensor.dim() != 4 for tensor in (q, k, v)):
         raise ValueError(f"q has {q.dim()} dimensions; expected 4, in the order of layout '{layout}'")
     seq, heads = (1, 2) if layout == "bshd" else (2, 1)
+    check_shape("k", k, q.shape[0], *k.shape[1:3], q.shape[3])
+    check_shape("v", v, *k.shape[:3], v.shape[3])
+    for name in ("o", "dout"):
+        if name in tensors:
+            check_shape(name, tensors[name], *q.shape[:3], v.shape[3])
     fields: dict[str, Any] = {
         "batch": q.shape[0],
         "heads": q.shape[heads],
@@ -228,7 +184,8 @@ def _fields(tensors: dict[str, torch.Tensor], options: Sequence[Any]) -> dict[st
     }
     if dropout:
         fields.update(dropout=dropout, rng_state=True)
-    fields.update({name: text for name, text in (("score_mod", score_mod), ("mask_mod", mask_mod), ("aux", aux)) if text})
+    texts = {"score_mod": lines_of(score_mod), "mask_mod": lines_of(mask_mod), "aux": aux}
+    fields.update({name: text for name, text in texts.items() if text})
     for name, tensor in tensors.items():
         strides = _tensor_fields(name, tensor, layout)
         if strides is None:
@@ -454,7 +411,7 @@ _transformed_backward = transformable(torch.ops.tunesmith.attention_backward, no
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("attention", run_attention, _key)
     _LIBRARY.impl("attention_backward", run_attention_backward, _key)
-torch.library.register_fake("tunesmith::attention", _fake)
-torch.library.register_fake("tunesmith::attention_backward", _fake_backward)
+register_fake("attention", _fake)
+register_fake("attention_backward", _fake_backward)
 torch.library.register_autograd("tunesmith::attention", _gradient, setup_context=_setup_context)
 torch.library.register_autograd("tunesmith::attention_backward", _no_second_derivative, setup_context=no_context)

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from ..mods import TraceError, trace
-from .attention import attention, why_not_scaled_dot_product_attention
+from .attention import attention
+from .sdpa import why_not_scaled_dot_product_attention
 
 __all__ = ["flex_attention", "why_not_flex_attention"]
 

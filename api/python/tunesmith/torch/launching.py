@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from .. import _core
 from ..engine import Engine, default_engine
 from . import native
 
-DTYPES = {
-    torch.float32: "f32",
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.uint8: "u8",
-    torch.bool: "u8",
-    torch.int32: "i32",
-    torch.int64: "i64",
-    torch.float8_e4m3fn: "e4m3",
-    torch.float8_e5m2: "e5m2",
-    torch.int8: "i8",
-}
+
+class _Names(dict[torch.dtype, str]):
+    """Names of dtypes; others raise ValueError."""
+
+    def __missing__(self, dtype: torch.dtype) -> str:
+        raise ValueError(f"dtype is {dtype}, which no kernel reads; use torch.float32, torch.float16 or torch.bfloat16")
+
+
+DTYPES = _Names(
+    {
+        torch.float32: "f32",
+        torch.float16: "f16",
+        torch.bfloat16: "bf16",
+        torch.uint8: "u8",
+        torch.bool: "u8",
+        torch.int32: "i32",
+        torch.int64: "i64",
+        torch.float8_e4m3fn: "e4m3",
+        torch.float8_e5m2: "e5m2",
+        torch.int8: "i8",
+    }
+)
 _TYPES: list[type] = [torch.Tensor, torch.nn.Parameter]
 
 #: A launcher: takes tensors, returns the outputs, or NotImplemented where the layout needs a contiguous copy.
@@ -199,6 +212,7 @@ def launch(
             fields[array.alignment_field] = address & -address
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     plan = engine.prepare(_core.Problem(op, **fields), config, stream=stream)
+    _check(op, plan.arrays, tensors)
     names, results = list(tensors), list(outputs)
     allocated = [
         Output(tuple(made.shape), made.stride(), made.dtype) if isinstance(made, torch.Tensor) else _contiguous(*made)
@@ -218,6 +232,24 @@ def launch(
     return Prepared(plan, sources, allocated, len(results), device)
 
 
+def _check(op: str, arrays: Sequence[_core.Array], tensors: Mapping[str, torch.Tensor | None]) -> None:
+    """Raise ValueError for a tensor that is not what the plan reads. The fields say nothing of some tensors' own."""
+    for array in arrays:
+        tensor = tensors.get(array.name)
+        if tensor is None:
+            continue
+        if DTYPES[tensor.dtype] != array.dtype:
+            raise ValueError(f"{op}: {array.name} is {tensor.dtype}; expected {array.dtype}")
+        if tensor.numel() != math.prod(array.shape):
+            raise ValueError(f"{op}: {array.name} has the shape {tuple(tensor.shape)}; expected {tuple(array.shape)}")
+
+
+def check_shape(name: str, tensor: torch.Tensor, *expected: int) -> None:
+    """Raise ValueError for a tensor of another shape."""
+    if tensor.shape != expected:
+        raise ValueError(f"{name} has the shape {tuple(tensor.shape)}; expected {expected}")
+
+
 def call(run: Launcher, *tensors: torch.Tensor | None) -> Any:
     """Call a launcher; again with contiguous copies where it does not take the layout."""
     result = run(*tensors)
@@ -234,6 +266,17 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous() if tensor.is_contiguous() is False else tensor.clone()
 
 
+def one_line(text: str) -> str:
+    """Return a text without line ends, for an argument of an operator: Inductor (2.11) writes arguments into comments."""
+    return text.encode("unicode_escape").decode("ascii")
+
+
+@functools.lru_cache(maxsize=512)
+def lines_of(text: str) -> str:
+    """Return the text of one_line(), or the text itself if it has no backslash."""
+    return text.encode("ascii").decode("unicode_escape") if text.isascii() else text
+
+
 def is_eager(*tensors: torch.Tensor) -> bool:
     """Whether a call may go to the launcher directly: nothing traces, transforms or intercepts it."""
     return (
@@ -244,6 +287,27 @@ def is_eager(*tensors: torch.Tensor) -> bool:
         and _forward_ad._current_level < 0
         and not any(tensor.is_neg() or type(tensor) not in _TYPES for tensor in tensors)
     )
+
+
+def autocast_dtype(tensor: torch.Tensor) -> torch.dtype | None:
+    """Return the dtype to which autocast casts on the tensor's device; None without autocast."""
+    kind = tensor.device.type
+    if kind == "meta" or not torch.is_autocast_enabled(kind):  # torch knows no autocast of meta tensors
+        return None
+    return torch.get_autocast_dtype(kind)
+
+
+def register_fake(operator: str, fake: Callable[..., Any]) -> None:
+    """Register what an operator returns for tensors without memory. Meta tensors go with no others."""
+
+    def checked(*arguments: Any) -> Any:
+        tensors = [one for one in pytree.tree_leaves(arguments) if isinstance(one, torch.Tensor)]
+        for tensor in tensors:
+            if tensor.device != tensors[0].device:
+                raise ValueError(f"{operator} got tensors on {tensors[0].device} and {tensor.device}; expected one device")
+        return fake(*arguments)
+
+    torch.library.register_fake(f"tunesmith::{operator}", checked)
 
 
 def is_transformed() -> bool:
@@ -267,20 +331,26 @@ def transformable(
     torch.autograd.Function; without it, forward-mode autograd raises NotImplementedError.
     """
 
-    def no_jvp(*_: Any) -> Any:
-        raise NotImplementedError(
-            f"tunesmith: {operator.__name__} has no forward-mode derivative (jvp); reverse mode works: backward(), "
-            "torch.func.vjp, torch.func.grad, torch.func.jacrev"
-        )
-
     members = {
         "forward": staticmethod(lambda *arguments: operator(*arguments)),
         "setup_context": staticmethod(setup_context),
         "backward": staticmethod(gradient),
-        "jvp": staticmethod(jvp or no_jvp),
+        "jvp": staticmethod(jvp or no_forward_mode(operator.__name__)),
         "generate_vmap_rule": vmap,
     }
     return type("Transformed", (torch.autograd.Function,), members).apply  # type: ignore[attr-defined]
+
+
+def no_forward_mode(operation: str) -> Callable[..., Any]:
+    """Return the forward-mode derivative of an operation without one, which raises NotImplementedError."""
+
+    def jvp(*_: Any) -> Any:
+        raise NotImplementedError(
+            f"tunesmith: {operation} has no forward-mode derivative (jvp); reverse mode works: backward(), "
+            "torch.func.vjp, torch.func.grad, torch.func.jacrev"
+        )
+
+    return jvp
 
 
 def no_second_derivative(operation: str) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ from .launching import (
     DTYPES,
     Launcher,
     Prepared,
+    autocast_dtype,
     call,
     is_transformed,
     launch,
@@ -18,6 +19,7 @@ from .launching import (
     needs_grad,
     no_context,
     no_second_derivative,
+    register_fake,
     transformable,
 )
 from .losses import OPTIONS, loss_shape, option_fields
@@ -77,8 +79,8 @@ def linear_cross_entropy(
         raise ValueError(f"target has the shape {tuple(target.shape)}; expected {tuple(input.shape[:-1])}")
     if linear_bias is not None and linear_bias.shape != linear_weight.shape[:1]:
         raise ValueError(f"linear_bias has the shape {tuple(linear_bias.shape)}; expected ({linear_weight.shape[0]},)")
-    if torch.is_autocast_enabled(input.device.type):
-        dtype = torch.get_autocast_dtype(input.device.type)
+    dtype = autocast_dtype(input)
+    if dtype is not None:
         input, linear_weight = input.to(dtype), linear_weight.to(dtype)
     if linear_bias is not None:
         linear_bias = linear_bias.to(torch.float32 if f32_logits else input.dtype)
@@ -219,7 +221,7 @@ _transformed_backward = transformable(
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("linear_cross_entropy", _kernel, _key)
     _LIBRARY.impl("linear_cross_entropy_backward", _backward_kernel, _key)
-torch.library.register_fake("tunesmith::linear_cross_entropy", _fake)
-torch.library.register_fake("tunesmith::linear_cross_entropy_backward", _backward_fake)
+register_fake("linear_cross_entropy", _fake)
+register_fake("linear_cross_entropy_backward", _backward_fake)
 torch.library.register_autograd("tunesmith::linear_cross_entropy", _gradient, setup_context=_context)
 torch.library.register_autograd("tunesmith::linear_cross_entropy_backward", _no_second_derivative, setup_context=no_context)

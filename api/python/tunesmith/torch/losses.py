@@ -24,6 +24,7 @@ from .launching import (
     needs_grad,
     no_context,
     no_second_derivative,
+    register_fake,
     transformable,
     with_strides,
 )
@@ -304,7 +305,7 @@ _transformed_backward = transformable(
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("cross_entropy", _cross_entropy_kernel, _key)
     _LIBRARY.impl("cross_entropy_backward", _cross_entropy_backward_kernel, _key)
-torch.library.register_fake("tunesmith::cross_entropy", _cross_entropy_fake)
-torch.library.register_fake("tunesmith::cross_entropy_backward", lambda logits, *_: torch.empty_like(logits))
+register_fake("cross_entropy", _cross_entropy_fake)
+register_fake("cross_entropy_backward", lambda logits, *_: torch.empty_like(logits))
 torch.library.register_autograd("tunesmith::cross_entropy", _cross_entropy_gradient, setup_context=_cross_entropy_context)
 torch.library.register_autograd("tunesmith::cross_entropy_backward", _no_second_derivative, setup_context=no_context)

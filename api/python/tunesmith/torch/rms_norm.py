@@ -19,6 +19,7 @@ from .launching import (
     is_transformed,
     launch,
     launcher,
+    register_fake,
     rows_of,
     transformable,
 )
@@ -163,5 +164,5 @@ _transformed = transformable(torch.ops.tunesmith.rms_norm, _setup_context, _grad
 
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("rms_norm", _kernel, _key)
-torch.library.register_fake("tunesmith::rms_norm", _fake)
+register_fake("rms_norm", _fake)
 torch.library.register_autograd("tunesmith::rms_norm", _gradient, setup_context=_setup_context)

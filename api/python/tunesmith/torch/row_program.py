@@ -10,7 +10,19 @@ from typing import Any
 import torch
 
 from .. import _core
-from .launching import DTYPES, Launcher, Prepared, call, is_transformed, launch, launcher, transformable
+from .launching import (
+    DTYPES,
+    Launcher,
+    Prepared,
+    call,
+    is_transformed,
+    launch,
+    launcher,
+    lines_of,
+    one_line,
+    register_fake,
+    transformable,
+)
 
 __all__ = ["row_program", "shipped"]
 
@@ -86,7 +98,7 @@ def shipped(name: str) -> Callable[..., Any]:
 
 
 def _arrays(program: str, dtype: str, role: str) -> list[_core.Array]:
-    fields: dict[str, Any] = {"program": program, "dtype": dtype, "rows": _ROWS, "cols": _COLS}
+    fields: dict[str, Any] = {"program": lines_of(program), "dtype": dtype, "rows": _ROWS, "cols": _COLS}
     arrays = _core.operation_arrays("row_program", fields)
     return [array for array in arrays if (array.role == "output") == (role == "output")]
 
@@ -96,8 +108,8 @@ def _problem(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> dict
     names = [array.name for array in _arrays(program, "f32", "input")]
     if len(names) != len(inputs):
         raise ValueError(f"the program has the inputs {', '.join(names)}; {len(inputs)} are given")
-    given = [_NAMES.get(tensor.dtype) for tensor in inputs]
-    fields: dict[str, Any] = {"program": program}
+    given = [_NAMES.get(tensor.dtype, str(tensor.dtype)) for tensor in inputs]
+    fields: dict[str, Any] = {"program": lines_of(program)}
     for array, tensor in zip(_arrays(program, "f32", "input"), inputs, strict=True):
         if tensor.dim() == 3 and list(array.shape) == [_ROWS, _COLS]:
             fields["inner"] = tensor.shape[2]
@@ -107,9 +119,14 @@ def _problem(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> dict
             break
     else:
         expected = ", ".join(f"{array.name} {array.dtype}" for array in _arrays(program, "f32", "input"))
-        raise ValueError(f"the inputs are of {', '.join(map(str, given))}; expected {expected}, or another float type")
+        raise ValueError(f"the inputs are of {', '.join(given)}; expected {expected}, or another float type")
+    found: dict[str, tuple[int, str]] = {}
     for name, tensor in zip(names, inputs, strict=True):
-        fields.update(_core.infer_fields("row_program", fields, name, list(tensor.shape)))
+        for field, value in _core.infer_fields("row_program", fields, name, list(tensor.shape)).items():
+            known, of = found.setdefault(field, (value, name))
+            if value != known:
+                raise ValueError(f"{name} has the shape {tuple(tensor.shape)}; {field} is {known} in {of}")
+            fields[field] = value
     if numbers:
         fields["numbers"] = numbers
     return fields
@@ -153,7 +170,7 @@ def _fake(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> Any:
 @functools.lru_cache(maxsize=512)
 def _gradient_of(program: str) -> tuple[str, list[str], dict[str, int], list[str], set[str]]:
     """Return the gradient's text, its inputs, which of them are derivatives of which outputs, its outputs and numbers."""
-    text = _core.row_program_gradient(program)
+    text = _core.row_program_gradient(lines_of(program))
     forward = [array.name for array in _arrays(program, "f32", "input")]
     inputs = [array.name for array in _arrays(text, "f32", "input")]
     free = [name for name in inputs if name not in forward]
@@ -217,6 +234,7 @@ _transformed = transformable(
 
 
 def _run(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> Sequence[torch.Tensor]:
+    program = one_line(program)
     if is_transformed():
         return _transformed(program, numbers, *inputs)
     return torch.ops.tunesmith.row_program(list(inputs), program, numbers)
@@ -224,5 +242,5 @@ def _run(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> Sequence
 
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("row_program", _kernel, _key)
-torch.library.register_fake("tunesmith::row_program", _fake)
+register_fake("row_program", _fake)
 torch.library.register_autograd("tunesmith::row_program", _backward, setup_context=_setup_context)

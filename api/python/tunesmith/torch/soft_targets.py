@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .launching import DTYPES, is_compiling, is_transformed, needs_grad, no_second_derivative
+from .launching import DTYPES, is_compiling, is_transformed, needs_grad, no_forward_mode, no_second_derivative, one_line
 
 __all__ = ["soft_cross_entropy"]
 
@@ -32,7 +32,8 @@ def soft_cross_entropy(
     options = (label_smoothing, z_loss, softcap, scale)
     arguments = (logits.reshape(-1, classes), target.reshape(-1, classes), weight, options)
     if needs_grad(logits, target):
-        loss, lse = _SoftCrossEntropy.apply(*arguments)
+        function = _SoftCrossEntropyInTransforms if is_transformed() else _SoftCrossEntropy
+        loss, lse = function.apply(*arguments)
     else:
         loss, lse = _SoftCrossEntropy.forward(*arguments)
     loss = loss.reshape(leading) if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
@@ -42,7 +43,7 @@ def soft_cross_entropy(
 class _SoftCrossEntropy(torch.autograd.Function):
     """The loss of each row and its lse."""
 
-    generate_vmap_rule = False
+    generate_vmap_rule = True
 
     @staticmethod
     def forward(logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, options: tuple[float, ...]) -> Any:
@@ -68,6 +69,12 @@ class _SoftCrossEntropy(torch.autograd.Function):
         return dlogits, dtarget, None, None
 
 
+class _SoftCrossEntropyInTransforms(_SoftCrossEntropy):
+    """Names what is missing; torch.compile takes no function with a jvp."""
+
+    jvp = staticmethod(no_forward_mode("cross_entropy"))
+
+
 def _run(
     what: str,
     logits: torch.Tensor,
@@ -81,6 +88,7 @@ def _run(
     text = _program(what, DTYPES[logits.dtype], DTYPES[target.dtype], *present)
     numbers = {"label_smoothing": label_smoothing, "z_loss": z_loss, "softcap": softcap, "scale": scale}
     values = ";".join(f"{name}={float(numbers[name])!r}" for name in numbers if f"num {name} " in text)
+    text = one_line(text)
     targets = [] if what == "dtarget" else [target]
     inputs = [logits, *targets, *([] if weight is None else [weight]), *rows]
     # torch.func does not see the gradient that operators register; that of a gradient has too many arrays for a program.
@@ -92,7 +100,7 @@ def _run(
 class _WithoutDerivative(torch.autograd.Function):
     """A row program whose derivative would be a second one."""
 
-    generate_vmap_rule = False
+    generate_vmap_rule = True
 
     @staticmethod
     def forward(text: str, values: str, *inputs: torch.Tensor) -> Any:
@@ -103,6 +111,7 @@ class _WithoutDerivative(torch.autograd.Function):
         pass
 
     backward = staticmethod(no_second_derivative("cross_entropy"))
+    jvp = staticmethod(no_forward_mode("cross_entropy"))
 
 
 def _program(what: str, dtype: str, target_dtype: str, weight: bool, z_loss: bool, softcap: bool, scale: bool) -> str:

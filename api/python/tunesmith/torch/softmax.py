@@ -12,15 +12,18 @@ from .launching import (
     Gradient,
     Launcher,
     Prepared,
+    autocast_dtype,
     call,
     dimension_of,
     eager_launcher,
+    increment_version,
     is_compiling,
     is_eager,
     is_transformed,
     launch,
     launcher,
     needs_grad,
+    register_fake,
     transformable,
     with_strides,
 )
@@ -112,7 +115,7 @@ def _run(
         torch.ops.tunesmith.softmax_out(x, logarithm, scale, causal, safe, out)
         return out
     if dtype is None:
-        dtype = torch.float32 if torch.is_autocast_enabled(x.device.type) else x.dtype
+        dtype = x.dtype if autocast_dtype(x) is None else torch.float32
     if is_transformed():
         return _transformed(x, logarithm, scale, causal, safe, dtype)
     if needs_grad(x) and is_eager(x):
@@ -243,6 +246,8 @@ def _softmax_out_kernel(x: torch.Tensor, logarithm: bool, scale: float, causal: 
     run = _forward_into(logarithm, scale, causal, safe)
     if run(x, out) is NotImplemented and run(x.contiguous(), out) is NotImplemented:
         out.copy_(call(_forward(logarithm, scale, causal, safe, out.dtype), x))
+    elif not out.is_inference():
+        increment_version(out)  # torch's dispatcher does not
 
 
 class _Softmax(torch.autograd.Function):
@@ -347,9 +352,9 @@ for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("softmax", _softmax_kernel, _key)
     _LIBRARY.impl("softmax_backward", _softmax_backward_kernel, _key)
     _LIBRARY.impl("softmax_out", _softmax_out_kernel, _key)
-torch.library.register_fake("tunesmith::softmax", lambda x, *options: torch.empty_like(x, dtype=options[-1]))
-torch.library.register_fake("tunesmith::softmax_backward", lambda dy, y, *options: torch.empty_like(y, dtype=options[-1]))
-torch.library.register_fake("tunesmith::softmax_out", lambda x, *options: None)
+register_fake("softmax", lambda x, *options: torch.empty_like(x, dtype=options[-1]))
+register_fake("softmax_backward", lambda dy, y, *options: torch.empty_like(y, dtype=options[-1]))
+register_fake("softmax_out", lambda x, *options: None)
 torch.library.register_autograd("tunesmith::softmax", _gradient, setup_context=_setup_context)
 torch.library.register_autograd("tunesmith::softmax_backward", _double_backward, setup_context=_setup_backward)
 

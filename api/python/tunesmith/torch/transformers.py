@@ -19,8 +19,9 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from .attention import attention, why_not_scaled_dot_product_attention
+from .attention import attention
 from .losses import cross_entropy
+from .sdpa import why_not_scaled_dot_product_attention
 
 __all__ = ["attention_forward", "attention_mask", "use_loss", "why_not"]
 

@@ -12,12 +12,15 @@ from .launching import (
     DTYPES,
     Launcher,
     Prepared,
+    autocast_dtype,
     call,
+    check_shape,
     is_transformed,
     launch,
     launcher,
     no_context,
     no_second_derivative,
+    register_fake,
     transformable,
 )
 
@@ -62,8 +65,8 @@ def attention_varlen(
     """
     if q.dim() != 3:
         raise ValueError(f"q has {q.dim()} dimensions; expected 3: total_q, heads, head_dim")
-    if torch.is_autocast_enabled(q.device.type):
-        dtype = torch.get_autocast_dtype(q.device.type)
+    dtype = autocast_dtype(q)
+    if dtype is not None:
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     options = (max_seq_q, max_seq_kv, *score_options(causal, window, scale, softcap))
     run = _transformed if is_transformed() else torch.ops.tunesmith.attention_varlen
@@ -81,6 +84,11 @@ def _fields(tensors: dict[str, torch.Tensor], starts: tuple[Any, ...], options: 
     for name, tensor in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_kv", cu_seqlens_kv)):
         if tensor.dtype != torch.int32:
             raise ValueError(f"{name} is {tensor.dtype}; expected torch.int32")
+    check_shape("k", k, *k.shape[:2], q.shape[2])
+    check_shape("v", v, *k.shape[:2], *v.shape[2:3])
+    for name in ("o", "dout"):
+        if name in tensors:
+            check_shape(name, tensors[name], *q.shape[:2], v.shape[2])
     fields: dict[str, Any] = {
         "batch": cu_seqlens_q.shape[0] - 1,
         "heads": q.shape[1],
@@ -177,15 +185,15 @@ _transformed_backward = transformable(
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("attention_varlen", _kernel, _key)
     _LIBRARY.impl("attention_varlen_backward", _backward_kernel, _key)
-torch.library.register_fake(
-    "tunesmith::attention_varlen",
+register_fake(
+    "attention_varlen",
     lambda q, k, v, *_: (
         q.new_empty((*q.shape[:2], v.shape[2])),
         q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32),
     ),
 )
-torch.library.register_fake(
-    "tunesmith::attention_varlen_backward",
+register_fake(
+    "attention_varlen_backward",
     lambda dout, q, k, v, *_: (q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)),
 )
 torch.library.register_autograd("tunesmith::attention_varlen", _gradient, setup_context=_setup_context)

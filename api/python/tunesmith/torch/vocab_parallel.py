@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from .launching import DTYPES, Launcher, Prepared, call, launch, launcher, rows_of
+from .launching import DTYPES, Launcher, Prepared, call, launch, launcher, register_fake, rows_of
 from .losses import OPTIONS, loss_shape, row_fields
 
 __all__ = ["vocab_parallel_cross_entropy"]
@@ -160,9 +160,9 @@ for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("cross_entropy_shard", _shard_kernel, _key)
     _LIBRARY.impl("cross_entropy_combine", _combine_kernel, _key)
     _LIBRARY.impl("cross_entropy_shard_backward", _backward_kernel, _key)
-torch.library.register_fake(
-    "tunesmith::cross_entropy_shard",
+register_fake(
+    "cross_entropy_shard",
     lambda logits, *_: logits.new_empty((logits.shape[0], 8), dtype=torch.float32),
 )
-torch.library.register_fake("tunesmith::cross_entropy_combine", _combine_fake)
-torch.library.register_fake("tunesmith::cross_entropy_shard_backward", lambda logits, *_: logits.new_empty(logits.shape))
+register_fake("cross_entropy_combine", _combine_fake)
+register_fake("cross_entropy_shard_backward", lambda logits, *_: logits.new_empty(logits.shape))
