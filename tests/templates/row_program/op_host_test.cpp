@@ -18,6 +18,7 @@
 #include "tests/templates/softmax/launches.h"
 #include "tuner/verify.h"
 #include "tunesmith/error.h"
+#include "tunesmith/row_program.h"
 
 namespace tunesmith {
 namespace {
@@ -411,6 +412,39 @@ TEST_F(RowProgramHost, RandomProgramsAgreeWithTheirEvaluation) {
   std::printf("seeds %llu to %llu: %zu programs\n", static_cast<unsigned long long>(first_seed),
               static_cast<unsigned long long>(seed - 1), cases.size());
   EXPECT_EQ(cases.size(), wanted);
+  verify_all(cases);
+}
+
+// The same over a dimension that is not the last, gradients with sums over positions among them.
+TEST_F(RowProgramHost, RandomProgramsWithAnInnerDimensionAgreeWithTheirEvaluation) {
+  constexpr std::uint64_t first_seed = 20261123;
+  const char* const given = std::getenv("TUNESMITH_RANDOM_PROGRAMS");
+  const std::size_t wanted = given == nullptr ? 24 : std::stoul(given);
+  std::vector<Case> cases;
+  std::set<std::string> variants;
+  std::size_t sums = 0;
+  for (std::uint64_t seed = first_seed; cases.size() < wanted && seed < first_seed + 8 * wanted; ++seed) {
+    const char* const shapes[] = {"rows=3,cols=67,inner=24,dtype=bf16", "rows=2,cols=150,inner=7,dtype=f32",
+                                  "rows=1,cols=40,inner=130,dtype=f16"};
+    try {
+      std::string text = row_program::random_program(seed);
+      if (seed % 2 == 0) text = RowProgramText(text).gradient().text();
+      const Problem problem = test::row_program_problem(text, std::string(shapes[seed % 3]) + numbers_for(text));
+      const std::vector<Config> space = find_op("row_program").parse(problem)->search_space(device_.info(), Effort::full);
+      const char* const wanted_variants[] = {"split", "cluster", "two_pass", "resident"};
+      std::size_t at = seed * 7 % space.size();
+      for (std::size_t step = 0; step < space.size() && space[at].variant() != wanted_variants[seed / 2 % 4]; ++step)
+        at = (at + 1) % space.size();
+      cases.push_back({problem, space[at]});
+      variants.insert(cases.back().config.variant());
+      if (text.find("colsum") != std::string::npos) ++sums;
+    } catch (const Error&) {
+      // Programs with groups of columns, and those without a gradient.
+    }
+  }
+  EXPECT_EQ(cases.size(), wanted);
+  EXPECT_EQ(variants.size(), 4U);
+  EXPECT_GE(sums, 3U);
   verify_all(cases);
 }
 
