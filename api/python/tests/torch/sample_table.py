@@ -146,7 +146,12 @@ def _cross_entropy(make: Any, **options: Any) -> Sample:
 
 def _norm(make: Any) -> Sample:
     return Sample(
-        lambda x: tt.rms_norm(x, None, None, 1e-5), lambda x: functional.rms_norm(x, x.shape[-1:], None, 1e-5), make, 2, 4.0
+        lambda x: tt.rms_norm(x, None, None, 1e-5),
+        lambda x: functional.rms_norm(x, x.shape[-1:], None, 1e-5),
+        make,
+        2,
+        4.0,
+        "f32",
     )
 
 
@@ -154,7 +159,7 @@ def _layer_norm(make: Any) -> Sample:
     def function(x: torch.Tensor) -> torch.Tensor:
         return tt.layer_norm(x, x.new_ones(x.shape[-1]), x.new_zeros(x.shape[-1]))
 
-    return Sample(function, lambda x: functional.layer_norm(x, x.shape[-1:]), make, 2, 4.0)
+    return Sample(function, lambda x: functional.layer_norm(x, x.shape[-1:]), make, 2, 4.0, "f32")
 
 
 SAMPLES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -362,6 +363,25 @@ def test_vocab_parallel_on_two_devices() -> None:
     assert "2 processes on cuda" in done.stdout
 
 
+def test_threads_that_share_a_stream(sample: Sample) -> None:
+    inputs = sample.inputs("cuda")
+    expected = sample.function(*inputs)
+    found: list[torch.Tensor] = []
+
+    def work() -> None:
+        for _ in range(20):
+            found.append(sample.function(*inputs))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.cuda.synchronize()
+    assert len(found) == 80
+    assert all(torch.equal(one, expected) for one in found)
+
+
 def test_deterministic_gradients() -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
@@ -379,6 +399,11 @@ def test_deterministic_gradients() -> None:
 def test_a_tensor_on_another_device_is_rejected() -> None:
     with pytest.raises((ValueError, RuntimeError)):
         tt.cross_entropy(torch.randn(4, 24, device="cuda"), torch.zeros(4, dtype=torch.int64))
+    q, k, v = (torch.randn(1, 9, 2, 16, device=device) for device in ("cuda", "cpu", "cuda"))
+    with pytest.raises((ValueError, RuntimeError), match="device"):
+        tt.attention(q, k, v)
+    with pytest.raises((ValueError, RuntimeError), match="device"):
+        tt.rms_norm(torch.randn(4, 24, device="cuda"), weight=torch.ones(24))
 
 
 def test_compiled_by_inductor() -> None:

@@ -13,6 +13,7 @@ from .launching import (
     Gradient,
     Launcher,
     Prepared,
+    autocast_dtype,
     call,
     eager_launcher,
     is_compiling,
@@ -41,12 +42,14 @@ def rms_norm(
     """input / sqrt(mean(input^2) + eps) * (weight + weight_offset) over the last dimension, as torch's rms_norm.
 
     normalized_shape: the last dimension alone. weight: in the input's dtype or float32. eps: default the machine epsilon
-    of the input's dtype, as torch. The gradient is computed by PyTorch's operations from the saved 1 / rms.
+    of the input's dtype, as torch. Under autocast, the input is cast to float32, as torch does. The gradient is computed by
+    PyTorch's operations from the saved 1 / rms.
     """
     if normalized_shape is not None and tuple(normalized_shape) != tuple(input.shape[-1:]):
         raise NotImplementedError(f"normalized_shape is {tuple(normalized_shape)}; allowed: {tuple(input.shape[-1:])}")
     if weight is None and weight_offset:
         raise ValueError(f"weight_offset is {weight_offset}; allowed: only with a weight")
+    given = eps
     if eps is None:
         eps = torch.finfo(input.dtype).eps
     if not is_compiling():
@@ -54,9 +57,16 @@ def rms_norm(
         result = _eager(eps, weight_offset, recorded)(input, weight)
         if result is not NotImplemented:
             return result
-        if is_transformed():
-            return _transformed(input, weight, eps, weight_offset)[0]
+    if autocast_dtype(input) is not None and (input.dtype != torch.float32 or not _is_float32(weight)):
+        weight = None if weight is None else weight.float()
+        return rms_norm(input.float(), normalized_shape, weight, given, weight_offset=weight_offset)
+    if is_transformed():
+        return _transformed(input, weight, eps, weight_offset)[0]
     return torch.ops.tunesmith.rms_norm(input, weight, eps, weight_offset)[0]
+
+
+def _is_float32(weight: torch.Tensor | None) -> bool:
+    return weight is None or weight.dtype == torch.float32
 
 
 def _prepare(eps: float, weight_offset: float, rstd: bool) -> Any:
@@ -95,9 +105,8 @@ def _eager(eps: float, weight_offset: float, recorded: bool) -> Launcher:
         return _gradients(x, weight, rstd, dy, eps, weight_offset, weight is not None and weight.requires_grad)
 
     prepare = _prepare(eps, weight_offset, recorded)  # 1 / rms is stored for the gradient
-    return eager_launcher(
-        "rms_norm", prepare, returned=1, gradient=Gradient(2, 1, (0, 1, 3), gradient) if recorded else None
-    )
+    recording = Gradient(2, 1, (0, 1, 3), gradient) if recorded else None
+    return eager_launcher("rms_norm", prepare, not_in_autocast=True, returned=1, gradient=recording)
 
 
 def _kernel(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_offset: float) -> Any:

@@ -14,6 +14,7 @@ from .launching import (
     DTYPES,
     Launcher,
     Prepared,
+    autocast_dtype,
     call,
     is_transformed,
     launch,
@@ -35,6 +36,8 @@ _TYPES = {
     "i8": torch.int8,
 }
 _ROWS, _COLS = 3, 4096  # of arrays that are described without a problem
+#: What torch's autocast computes in float32.
+_FLOAT32_UNDER_AUTOCAST = {"layer_norm"}
 _NAMES = {dtype: name for name, dtype in _TYPES.items()}
 
 
@@ -72,6 +75,8 @@ def shipped(name: str) -> Callable[..., Any]:
         if len(inputs) != len(names):
             raise ValueError(f"{name} has the inputs {', '.join(names)}; {len(inputs)} are given")
         dtype = next((tensor.dtype for tensor, is_float in zip(inputs, floats, strict=True) if is_float), None)
+        if name in _FLOAT32_UNDER_AUTOCAST and autocast_dtype(inputs[0]) is not None:
+            dtype = torch.float32
         whole = next((tensor.shape for tensor, is_whole in zip(inputs, of_rows, strict=True) if is_whole), None)
         leading, trailing = ((), ()) if whole is None else (whole[:dim], whole[dim:][1:])
         inner = math.prod(trailing)
