@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
-#include <optional>
+#include <numeric>
 #include <set>
 
 #include "tuner/recorded.h"
 #include "tuner/select.h"
+#include "tuner/traits.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -20,9 +22,10 @@ constexpr std::size_t least_used = 2;  // a single neighbour cannot be checked
 constexpr std::size_t most_used = 4;
 constexpr std::size_t share = 5;         // one candidate in that many is timed
 constexpr std::size_t least_chosen = 2;  // the default and one more
-constexpr double most_regret = 0.015;
-constexpr double per_difference = 0.02;  // slowdown that one step between two configurations may hide
-constexpr double sharpness = 0.5;        // octaves at which the weight is half of the weight at the same shape
+// Chosen on trials of softmax, as are the next two; other operations confirmed them (bench/results/tuning.md).
+constexpr double most_expected_slowdown = 0.013;
+constexpr double steps_to_half = 0.25;
+constexpr double octaves_to_half = 1;
 
 std::size_t list_length(std::size_t candidates) { return std::max(candidates / share, least_chosen); }
 
@@ -31,82 +34,95 @@ double octaves(std::int64_t a, std::int64_t b) {
   return std::fabs(std::log2(positive(a) / positive(b)));
 }
 
-/// One step is a factor of two of a number, or another string.
-double difference(const Value& a, const Value& b) {
-  const auto* const x = std::get_if<std::int64_t>(&a);
-  const auto* const y = std::get_if<std::int64_t>(&b);
-  if (x == nullptr || y == nullptr || *x < 0 || *y < 0) return a == b ? 0 : 1;
-  return std::fabs(std::log2(static_cast<double>(*x + 1) / static_cast<double>(*y + 1)));
+/// What one neighbour knows about a candidate.
+struct Opinion {
+  double slowdown = 0;
+  double similarity = 0;  ///< of its most similar trial; at most 1
+};
+
+Opinion opinion(const Traits& candidate, const Neighbour& neighbour, const std::vector<Traits>& traits) {
+  Opinion result;
+  double sum = 0, similarities = 0;
+  for (std::size_t i = 0; i < traits.size(); ++i) {
+    const double similarity = std::exp2(-steps_between(candidate, traits[i]) / steps_to_half);
+    sum += similarity * neighbour.trials[i].slowdown;
+    similarities += similarity;
+    result.similarity = std::max(result.similarity, similarity);
+  }
+  result.slowdown = similarities > 0 ? sum / similarities : most_slowdown;
+  return result;
+}
+/// What the neighbours together predict.
+class Prediction {
+ public:
+  Prediction(std::int64_t n_cols, std::int64_t rows_bucket, std::span<const Config> space,
+             std::span<const Neighbour* const> neighbours);
+
+  /// Returns the indices of the candidates, the most promising first.
+  std::vector<std::size_t> ranking() const;
+  /// Returns the slowdown of the fastest of `chosen` in the mean of the neighbours.
+  double expected_slowdown(std::span<const std::size_t> chosen) const;
+
+ private:
+  std::vector<double> weights_;                 // of the neighbours; their sum is 1
+  std::vector<std::vector<Opinion>> opinions_;  // of each neighbour on each candidate
+  std::vector<double> slowdowns_;               // of each candidate, in the mean
+};
+
+Prediction::Prediction(std::int64_t n_cols, std::int64_t rows_bucket, std::span<const Config> space,
+                       std::span<const Neighbour* const> neighbours) {
+  std::vector<Traits> candidates;
+  for (const Config& config : space) candidates.push_back(traits_of(config, n_cols));
+  double weights = 0;
+  for (const Neighbour* neighbour : neighbours) {
+    std::vector<Traits> tried;
+    for (const Neighbour::Measured& trial : neighbour->trials) tried.push_back(traits_of(trial.config, neighbour->n_cols));
+    std::vector<Opinion>& opinions = opinions_.emplace_back();
+    for (const Traits& candidate : candidates) opinions.push_back(opinion(candidate, *neighbour, tried));
+    weights_.push_back(std::exp2(-shape_distance(n_cols, rows_bucket, *neighbour) / octaves_to_half));
+    weights += weights_.back();
+  }
+  for (double& weight : weights_) weight /= weights;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    double sum = 0, shares = 0;
+    for (std::size_t n = 0; n < weights_.size(); ++n) {
+      const double share_of_neighbour = weights_[n] * opinions_[n][i].similarity;
+      sum += share_of_neighbour * opinions_[n][i].slowdown;
+      shares += share_of_neighbour;
+    }
+    slowdowns_.push_back(shares > 0 ? sum / shares : most_slowdown);
+  }
 }
 
-/// Returns the number of steps between two configurations; infinite if their variants differ.
-double difference(const Config& a, const Config& b) {
-  double steps = std::fabs(static_cast<double>(a.fields.size()) - static_cast<double>(b.fields.size()));
-  auto same_place = b.fields.begin();  // configurations of one variant have their fields in one order
-  for (const auto& [field, value] : a.fields) {
-    const bool is_in_place = same_place != b.fields.end() && same_place->first == field;
-    const Value* const other = is_in_place ? &same_place->second : b.fields.find(field);
-    if (same_place != b.fields.end()) ++same_place;
-    if (field == "variant" && (other == nullptr || *other != value)) return std::numeric_limits<double>::infinity();
-    steps += other == nullptr ? 1 : difference(value, *other);
-  }
-  return steps;
-}
-
-/// Returns nothing if the neighbour tried no configuration of this variant.
-std::optional<double> slowdown_at(const Neighbour& neighbour, const Config& config) {
-  if (const auto same = std::ranges::find(neighbour.trials, config, &Neighbour::Measured::config);
-      same != neighbour.trials.end())
-    return same->slowdown;
-  double least = std::numeric_limits<double>::infinity(), slowdown = 0;
-  for (const Neighbour::Measured& trial : neighbour.trials) {
-    const double steps = difference(config, trial.config);
-    if (steps >= least) continue;
-    least = steps;
-    slowdown = trial.slowdown;
-  }
-  if (std::isinf(least)) return std::nullopt;
-  return slowdown + per_difference * least;
-}
-
-/// Returns the indices of `configs`, the most promising first. Configurations of unknown variants come last.
-template <typename ConfigAt>
-std::vector<std::size_t> ranked(std::int64_t n_cols, std::int64_t rows_bucket, std::size_t count, const ConfigAt& config_at,
-                                std::span<const Neighbour* const> neighbours) {
-  std::vector<double> scores;
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < count; ++i) {
-    double sum = 0, weights = 0;
-    for (const Neighbour* neighbour : neighbours)
-      if (const auto slowdown = slowdown_at(*neighbour, config_at(i))) {
-        const double weight = 1 / (sharpness + shape_distance(n_cols, rows_bucket, *neighbour));
-        sum += weight * *slowdown;
-        weights += weight;
-      }
-    scores.push_back(weights > 0 ? sum / weights : std::numeric_limits<double>::infinity());
-    order.push_back(i);
-  }
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return scores[i]; });
+std::vector<std::size_t> Prediction::ranking() const {
+  std::vector<std::size_t> order(slowdowns_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return slowdowns_[i]; });
   return order;
 }
 
-/// Returns by how much the list that `others` choose for this neighbour misses its fastest candidate.
-double regret(const Neighbour& of, std::span<const Neighbour* const> others) {
-  const auto config_at = [&](std::size_t i) -> const Config& { return of.trials[i].config; };
-  const auto order = ranked(of.n_cols, of.rows_bucket, of.trials.size(), config_at, others);
-  double least = std::numeric_limits<double>::infinity();
-  // The default is timed in any case; which one it was is unknown here.
-  for (std::size_t i = 0; i + 1 < list_length(of.trials.size()); ++i) least = std::min(least, of.trials[order[i]].slowdown);
-  return std::expm1(least);
+double Prediction::expected_slowdown(std::span<const std::size_t> chosen) const {
+  double expected = 0;
+  for (std::size_t n = 0; n < weights_.size(); ++n) {
+    double least = most_slowdown;
+    for (const std::size_t i : chosen) {  // where a neighbour tried nothing similar, the mean stands in for its opinion
+      const auto& [slowdown, similarity] = opinions_[n][i];
+      least = std::min(least, similarity * slowdown + (1 - similarity) * slowdowns_[i]);
+    }
+    expected += weights_[n] * least;
+  }
+  return expected;
 }
 
-bool agree(std::span<const Neighbour* const> neighbours) {
-  for (const Neighbour* of : neighbours) {
-    std::vector<const Neighbour*> others(neighbours.begin(), neighbours.end());
-    std::erase(others, of);
-    if (regret(*of, others) > most_regret) return false;
-  }
-  return true;
+Value variant_of(const Config& config) {
+  const Value* const variant = config.fields.find("variant");
+  return variant == nullptr ? Value{} : *variant;
+}
+
+std::string percent(double slowdown) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "%.1f%%", 100 * slowdown);
+  return text.data();
 }
 
 bool is_timed(const Trial& trial) { return (trial.status == "timed" || trial.status == "dropped") && trial.median_us > 0; }
@@ -170,15 +186,25 @@ Shortlist shortlist(std::int64_t n_cols, std::int64_t rows_bucket, std::span<con
   for (const Neighbour& neighbour : neighbours)
     if (2 * neighbour.trials.size() >= space.size() && used.size() < most_used) used.push_back(&neighbour);
   if (used.size() < least_used) return none(std::to_string(used.size()) + " near records have trials; expected at least 2");
-  for (const Config& config : space)
-    if (std::ranges::none_of(used, [&](const Neighbour* neighbour) { return slowdown_at(*neighbour, config).has_value(); }))
-      return none("no near record tried the variant of " + config.text());
-  if (!agree(used)) return none("the trials of " + std::to_string(used.size()) + " near records disagree");
 
-  Shortlist list{{space.front()}, static_cast<int>(used.size()), {}};
-  const auto config_at = [&](std::size_t i) -> const Config& { return space[i]; };
-  for (const std::size_t i : ranked(n_cols, rows_bucket, space.size(), config_at, used))
-    if (i != 0 && list.configs.size() < length) list.configs.push_back(space[i]);
+  std::set<Value> tried;
+  for (const Neighbour* neighbour : used)
+    for (const Neighbour::Measured& trial : neighbour->trials) tried.insert(variant_of(trial.config));
+  const auto is_tried = [&](const Config& config) { return tried.contains(variant_of(config)); };
+  if (!is_tried(space.front())) return none("no near record tried the variant of the default, " + space.front().text());
+  if (2 * static_cast<std::size_t>(std::ranges::count_if(space, is_tried)) < space.size())
+    return none("near records tried the variants of less than half of the candidates");
+
+  const Prediction prediction(n_cols, rows_bucket, space, used);
+  std::vector<std::size_t> chosen{0};
+  for (const std::size_t i : prediction.ranking())
+    if (i != 0 && chosen.size() < length) chosen.push_back(i);
+  if (const double expected = prediction.expected_slowdown(chosen); expected > most_expected_slowdown)
+    return none("the best of a short list is expected to be " + percent(expected) + " slower than the fastest; allowed " +
+                percent(most_expected_slowdown));
+
+  Shortlist list{{}, static_cast<int>(used.size()), {}};
+  for (const std::size_t i : chosen) list.configs.push_back(space[i]);
   return list;
 }
 

@@ -23,8 +23,8 @@ struct Neighbour {
   std::vector<Measured> trials;
 };
 
-/// Slower candidates, and those that do not compile or run, are all alike: ln 4.
-inline constexpr double most_slowdown = 1.3862943611198906;
+/// Slower candidates, and those that do not compile or run, are all alike: the search drops them after a few rounds.
+inline constexpr double most_slowdown = 0.2;
 
 /// Returns the distance between two shapes in octaves: of n_cols, plus half of that of rows_bucket.
 double shape_distance(std::int64_t n_cols, std::int64_t rows_bucket, const Neighbour& neighbour);
@@ -48,12 +48,16 @@ struct Shortlist {
 /// Chooses a fifth of the search space. `space` starts with the default; `neighbours` are in the order of
 /// find_neighbours().
 ///
-/// Candidates are ordered by their mean slowdown in the nearest four neighbours, weighted by distance. A configuration that
-/// a neighbour did not try counts like the most similar one of the same variant. There is no list if
-/// - `space` has fewer than ten candidates, or a variant that no neighbour tried;
+/// A neighbour predicts the slowdown of a candidate by the mean over its trials, weighted by similarity: a sixteenth for
+/// each step between the two configurations (tuner/traits.h). The candidates with the least mean prediction of the nearest
+/// four neighbours are chosen. A neighbour's weight halves with each octave, and counts less for a candidate unlike its
+/// trials. There is no list if
+/// - `space` has fewer than ten candidates;
 /// - fewer than two neighbours tried half as many candidates as `space` has;
-/// - the neighbours disagree: for one of them, the list that the others choose misses its fastest candidate by more than
-///   1.5%.
+/// - no neighbour tried the variant of the default, or those of half of the candidates: the neighbours lie where other
+///   kernels are promising;
+/// - the list is not expected to be good enough: the best of it is predicted to be more than 1.3% slower than the fastest
+///   candidate, in the mean of the neighbours.
 Shortlist shortlist(std::int64_t n_cols, std::int64_t rows_bucket, std::span<const Config> space,
                     std::span<const Neighbour> neighbours);
 
