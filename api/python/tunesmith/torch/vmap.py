@@ -9,6 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import _core
+from .launching import lines_of
 
 _OPS = torch.ops.tunesmith
 
@@ -111,6 +112,7 @@ def _row_program(info: Any, in_dims: Any, inputs: Sequence[torch.Tensor], progra
 
 def _over_rows(program: str) -> list[bool] | None:
     """Return which inputs have rows; None if a program sees more than its row: its number, their number, or other rows."""
+    program = lines_of(program)
     code = " ".join(line.split("#")[0] for line in program.splitlines())
     for index in ("[row, col", "[row,col", "[row]"):  # the kinds of arrays
         code = code.replace(index, " ")
