@@ -50,15 +50,24 @@ TEST(RowProgramGolden, EveryProgramMatchesItsSource) {
     EXPECT_EQ(text, read(path)) << path;
     named.insert(path.filename().string());
   }
-  const auto strided = test::row_program_cases(test::row_program_text("softmax"), "rows=64,cols=1000,inner=196,dtype=bf16",
-                                               generic_device(parse_arch("sm_90a")),
-                                               {"variant=resident,threads=256,lanes=8,min_blocks=1,load=plain,store=plain"});
-  ASSERT_EQ(strided.size(), 1U);
-  const std::string text = generated_part(render(*strided[0].op().parse(strided[0].problem), strided[0].config));
-  const std::filesystem::path path = folder / "strided_softmax.cu";
-  if (std::getenv("TUNESMITH_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
-  EXPECT_EQ(text, read(path)) << path;
-  named.insert(path.filename().string());
+  struct Strided {
+    const char *name, *program, *config;
+  };
+  for (const Strided& strided :
+       {Strided{"strided_softmax", "softmax", "variant=resident,threads=256,lanes=8,min_blocks=1,load=plain,store=plain"},
+        Strided{"strided_layer_norm_gradient", "shipped layer_norm_gradient",
+                "variant=split,threads=256,lanes=8,unroll=2,blocks_per_row=4,min_blocks=1,load=plain,load_again=plain,"
+                "store=plain"}}) {
+    const auto cases =
+        test::row_program_cases(test::row_program_text(strided.program), "rows=64,cols=1000,inner=196,dtype=bf16",
+                                generic_device(parse_arch("sm_90a")), {strided.config});
+    ASSERT_EQ(cases.size(), 1U) << strided.name;
+    const std::string text = generated_part(render(*cases[0].op().parse(cases[0].problem), cases[0].config));
+    const std::filesystem::path path = folder / (std::string(strided.name) + ".cu");
+    if (std::getenv("TUNESMITH_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
+    EXPECT_EQ(text, read(path)) << path;
+    named.insert(path.filename().string());
+  }
   for (const auto& entry : std::filesystem::directory_iterator(folder)) found.insert(entry.path().filename().string());
   EXPECT_EQ(found, named);
   EXPECT_GE(named.size(), 40U);

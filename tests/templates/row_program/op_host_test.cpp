@@ -280,10 +280,9 @@ TEST_F(RowProgramHost, SumsOverRowsKeepSpecialValues) {
   std::memcpy(bytes.data(), x.data(), bytes.size());
   // The same numbers as (3, 8, 3), each of the 9 rows at a position.
   std::vector<float> moved(x.size());
-  for (int row = 0; row < rows; ++row)
-    for (int column = 0; column < cols; ++column)
-      moved[static_cast<std::size_t>((row / 3 * cols + column) * 3 + row % 3)] =
-          x[static_cast<std::size_t>(row * cols + column)];
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t column = 0; column < cols; ++column)
+      moved[(row / 3 * cols + column) * 3 + row % 3] = x[row * cols + column];
   std::vector<std::byte> moved_bytes(bytes.size());
   std::memcpy(moved_bytes.data(), moved.data(), bytes.size());
   auto cases = row_program_cases(text, "rows=9,cols=8", device_.info(),

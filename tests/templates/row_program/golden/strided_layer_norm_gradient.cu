@@ -1,0 +1,181 @@
+/// The kernels' only argument.
+struct RowProgramParams {
+  RowParams row;
+  const void* w_address;
+  const void* dy_address;
+  int64 dy_stride;
+  void* dx_address;
+  int64 dx_stride;
+  void* dw_address;
+  void* db_address;
+  float eps_number;
+  int64 vectors;
+  int64 vectors_per_row;
+  int64 inner;
+};
+
+/// The program: each of its lines is a line of these functions.
+struct Program {
+  using Params = RowProgramParams;
+  using First = bf16;
+  using Inputs = TypeList<bf16, bf16>;
+  using Outputs = TypeList<bf16>;
+  using ColumnArrays = ColumnList<Columns<bf16, 1>>;
+  static constexpr int stages = 2;
+  static constexpr int kept = 0;
+  static constexpr int sums = 2;
+  static constexpr int columns_of_group = 1;
+  template <int stage>
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsOfColumns, SumOfColumns>, Reductions<SumOfColumns>>::type;
+  template <int stage>
+  using GroupReductions = Reductions<>;
+  struct Values {
+    float m;
+    float t2;
+    float v14;
+    float v23;
+    float v27;
+  };
+  struct Groups {};
+
+  template <int pass>
+  static __device__ __forceinline__ constexpr PassUses uses() {
+    if constexpr (pass == 1) return {.inputs = 3, .columns = 1, .groups = 0};
+    if constexpr (pass == 2) return {.inputs = 3, .columns = 1, .groups = 0};
+    return {.inputs = 3, .columns = 1, .groups = 0};
+  }
+  template <int which>
+  static __device__ __forceinline__ RowsOfArray input(const Params& params) {
+    if constexpr (which == 0) return {params.row.input[0], params.row.input_stride[0]};
+    if constexpr (which == 1) return {params.dy_address, params.dy_stride};
+  }
+  template <int which>
+  static __device__ __forceinline__ RowsOfArray output(const Params& params) {
+    if constexpr (which == 0) return {params.dx_address, params.dx_stride};
+  }
+  template <int which>
+  static __device__ __forceinline__ const void* column_array(const Params& params) {
+    if constexpr (which == 0) return params.w_address;
+  }
+
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
+      Vector& v, int j, float (*terms)[vector]) {
+    const float t3 = v.input[1][j] * v.of_column[0][j];
+    terms[0][j] = v.input[0][j];
+    terms[1][j] = t3;
+  }
+  static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
+      Values& values) {
+    const float m = MomentsOfColumns::mean(partial.value);
+    const float v_ = MomentsOfColumns::variance(partial.value);
+    const float t2 = reciprocal_sqrt((v_ + params.eps_number));
+    const float t6 = SumOfColumns::result(partial.value + 4);
+    values.m = m;
+    values.t2 = t2;
+    values.v14 = t2 * t2;
+    values.v27 = divide((t2 * t6), static_cast<float>(params.row.cols));
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
+      Vector& v, int j, float (*terms)[vector]) {
+    const float t3 = v.input[1][j] * v.of_column[0][j];
+    const float t1 = v.input[0][j] - values.m;
+    terms[0][j] = t3 * t1;
+  }
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+      Values& values) {
+    const float t4 = SumOfColumns::result(partial.value);
+    const float d_v = ((t4 * (-0.5f)) * values.v14) * values.t2;
+    values.v23 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
+      float (&results)[3][vector]) {
+    const float dy = v.input[1][j];
+    const float t3 = dy * v.of_column[0][j];
+    const float t1 = v.input[0][j] - values.m;
+    results[0][j] = ((t3 * values.t2) + (values.v23 * t1)) - values.v27;  // dx
+    results[1][j] = dy * (t1 * values.t2);  // of dw
+    results[2][j] = dy;  // of db
+  }
+  static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}
+  static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}
+  template <int which>
+  static __device__ __forceinline__ void store_sum(const Params& params, int64 column, float sum) {
+    if constexpr (which == 0) store_value<bf16>(params.dw_address, column, sum);
+    if constexpr (which == 1) store_value<bf16>(params.db_address, column, sum);
+  }
+};
+
+}  // namespace tunesmith
+
+struct Types {
+  using Input = tunesmith::bf16;
+  using Output = tunesmith::bf16;
+};
+
+static constexpr tunesmith::RowShape shape = {
+    .cols = 1000,
+    .vector = 1,
+};
+
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Mask = tunesmith::NoMask;
+};
+
+static constexpr tunesmith::StridedConfig config = {
+    .threads = 256,
+    .lanes = 8,
+    .vector = 4,
+    .columns = 2,
+    .blocks_per_row = 4,
+    .load = tunesmith::LoadHint::plain,
+    .load_again = tunesmith::LoadHint::plain,
+    .store = tunesmith::StoreHint::plain,
+};
+
+static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams{.row = {}, .vectors = {}, .vectors_per_row = {}, .first_cols = {}, .second_cols = {}, .output_cols = {}, .first_vectors = {}, .second_vectors = {}, .output_vectors = {}}) == 224, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::vectors) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::vectors_per_row) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::first_cols) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::second_cols) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::output_cols) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::first_vectors) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::second_vectors) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::output_vectors) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .w_address = {}, .dy_address = {}, .dy_stride = {}, .dx_address = {}, .dx_stride = {}, .dw_address = {}, .db_address = {}, .eps_number = {}, .vectors = {}, .vectors_per_row = {}, .inner = {}}) == 248, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::w_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::dy_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::dy_stride) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::dx_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::dx_stride) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::dw_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::db_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::vectors) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::vectors_per_row) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::inner) == 8, "the host fills the parameters by this layout");
+
+extern "C" __global__ void __launch_bounds__(256, 1)
+row_program_sums1(const __grid_constant__ tunesmith::RowProgramParams params) {
+  tunesmith::row_program_strided_split_sums<tunesmith::Program, shape, config, 1>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 1)
+row_program_sums2(const __grid_constant__ tunesmith::RowProgramParams params) {
+  tunesmith::row_program_strided_split_sums<tunesmith::Program, shape, config, 2>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 1)
+row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
+  tunesmith::row_program_strided_split<tunesmith::Program, shape, config, tunesmith::PositionSums<tunesmith::Program, shape, config>>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(512)
+row_program_column_sums(const __grid_constant__ tunesmith::RowProgramParams params) {
+  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8, 32>(params);
+}
