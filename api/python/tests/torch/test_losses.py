@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tunesmith.torch as tt
-from tunesmith.torch.launching import classes_of
+from tunesmith.torch.layouts import classes_of
 
 COLS = 24
 # Losses of about 4 and gradients below 1: a few roundings of float32 in sums of at most 40 terms.

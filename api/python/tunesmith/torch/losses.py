@@ -14,7 +14,6 @@ from .launching import (
     Launcher,
     Prepared,
     call,
-    classes_of,
     eager_launcher,
     is_compiling,
     is_eager,
@@ -26,8 +25,8 @@ from .launching import (
     no_second_derivative,
     register_fake,
     transformable,
-    with_strides,
 )
+from .layouts import classes_of, with_strides
 from .soft_targets import soft_cross_entropy
 
 __all__ = ["cross_entropy"]

@@ -21,9 +21,9 @@ from .launching import (
     launch,
     launcher,
     register_fake,
-    rows_of,
     transformable,
 )
+from .layouts import rows_of
 
 __all__ = ["rms_norm"]
 

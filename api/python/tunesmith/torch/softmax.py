@@ -14,7 +14,6 @@ from .launching import (
     Prepared,
     autocast_dtype,
     call,
-    dimension_of,
     eager_launcher,
     increment_version,
     is_compiling,
@@ -25,8 +24,8 @@ from .launching import (
     needs_grad,
     register_fake,
     transformable,
-    with_strides,
 )
+from .layouts import dimension_of, with_strides
 
 __all__ = ["log_softmax", "softmax"]
 

@@ -8,7 +8,16 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from .launching import DTYPES, Launcher, Prepared, call, launch, launcher, register_fake, rows_of
+from .launching import (
+    DTYPES,
+    Launcher,
+    Prepared,
+    call,
+    launch,
+    launcher,
+    register_fake,
+)
+from .layouts import rows_of
 from .losses import OPTIONS, loss_shape, row_fields
 
 __all__ = ["vocab_parallel_cross_entropy"]
