@@ -31,7 +31,7 @@ class ReplayTest : public testing::Test {
   void store(std::int64_t cols, const Model& time_us) {
     std::vector<Trial> trials;
     for (int width = 1; width <= widths; ++width)
-      trials.push_back({"variant=block,width=" + std::to_string(width), "timed", time_us(width), 0.001, 20, ""});
+      trials.push_back({"variant=block,width=" + std::to_string(1 << width), "timed", time_us(width), 0.001, 20, ""});
     TuningRecord stored = record(cols);
     stored.config = trials.front().config;
     stored.default_median_us = time_us(1);
@@ -50,8 +50,8 @@ class ReplayTest : public testing::Test {
 double fastest_at_12(int width) { return 100 + 3 * std::abs(width - 12); }
 
 TEST_F(ReplayTest, CountsTimingsAndRegret) {
-  store(512, fastest_at_12);
   store(1024, fastest_at_12);
+  store(1200, fastest_at_12);
   store(2048, fastest_at_12);
   // Here another candidate is the fastest, by 4%, and the neighbours cannot know it.
   store(1448, [](int width) { return width == 20 ? 96 : fastest_at_12(width); });
@@ -65,7 +65,7 @@ TEST_F(ReplayTest, CountsTimingsAndRegret) {
 }
 
 TEST_F(ReplayTest, NeighboursThatAgreeFindTheSameWinner) {
-  for (const std::int64_t cols : {512, 1024, 2048}) store(cols, fastest_at_12);
+  for (const std::int64_t cols : {724, 1024, 1448}) store(cols, fastest_at_12);
   const Replay same = replayed(1024);
   EXPECT_EQ(same.chosen_timed, 4);
   EXPECT_EQ(same.regret, 0);
