@@ -18,7 +18,7 @@ namespace {
 
 constexpr int looked_at = 16;          // records, before trials are read
 constexpr double farthest = 2;         // octaves
-constexpr std::size_t least_used = 2;  // a single neighbour cannot be checked
+constexpr std::size_t least_used = 2;  // one record alone may be an exception
 constexpr std::size_t most_used = 4;
 constexpr std::size_t share = 5;           // one candidate in that many is timed
 constexpr std::size_t least_chosen = 2;    // the default and one more
@@ -53,6 +53,7 @@ Opinion opinion(const Traits& candidate, const Neighbour& neighbour, const std::
   result.slowdown = similarities > 0 ? sum / similarities : most_slowdown;
   return result;
 }
+
 /// What the neighbours together predict.
 class Prediction {
  public:
@@ -122,7 +123,7 @@ Value variant_of(const Config& config) {
 
 std::string decimal(double value) {
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f", value);
+  std::snprintf(text.data(), text.size(), "%.2f", value);
   return text.data();
 }
 
@@ -188,7 +189,8 @@ Shortlist shortlist(std::int64_t n_cols, std::int64_t rows_bucket, std::span<con
     if (2 * neighbour.trials.size() >= space.size() && used.size() < most_used) used.push_back(&neighbour);
   if (used.size() < least_used) return none(std::to_string(used.size()) + " near records have trials; expected at least 2");
   if (const double nearest = shape_distance(n_cols, rows_bucket, *used.front()); nearest > farthest_nearest)
-    return none("the nearest record with trials is " + decimal(nearest) + " octaves away; allowed 0.5");
+    return none("the nearest record with trials is " + decimal(nearest) + " octaves away; allowed " +
+                decimal(farthest_nearest));
   std::set<Value> tried;
   for (const Neighbour* neighbour : used)
     for (const Neighbour::Measured& trial : neighbour->trials) tried.insert(variant_of(trial.config));

@@ -112,9 +112,9 @@ TEST(Shortlist, NeedsANeighbourWithinHalfAnOctave) {
   EXPECT_EQ(shortlist(1536, 64, space_of(40), {neighbours.data(), 1}).why_not,
             "1 near records have trials; expected at least 2");
   EXPECT_EQ(shortlist(2048, 64, space_of(40), neighbours).why_not,
-            "the nearest record with trials is 1.0 octaves away; allowed 0.5");
+            "the nearest record with trials is 1.00 octaves away; allowed 0.51");
   EXPECT_EQ(shortlist(1024, 256, space_of(40), neighbours).why_not,
-            "the nearest record with trials is 1.0 octaves away; allowed 0.5")
+            "the nearest record with trials is 1.00 octaves away; allowed 0.51")
       << "rows count half";
 }
 
@@ -149,7 +149,7 @@ TEST(Shortlist, NeedsNeighboursThatAgree) {
   const std::string why_not =
       shortlist(724, 64, space_of(10), std::vector{fastest_at(3), fastest_at(6), fastest_at(9)}).why_not;
   EXPECT_TRUE(why_not.starts_with("the best of a short list is expected to be ")) << why_not;
-  EXPECT_TRUE(why_not.ends_with("% slower than the fastest; allowed 1.2%")) << why_not;
+  EXPECT_TRUE(why_not.ends_with("% slower than the fastest; allowed 1.20%")) << why_not;
 }
 
 Config row_block(int threads, int min_blocks) {
