@@ -1,7 +1,9 @@
 // tunesmith_neighbours FILE.db...: replays the trials of cache files, to compare tuning by neighbours (tuner/neighbours.h)
-// with the search that stored them. Leaves each key out in turn. Runs anywhere.
+// with the search that stored them. Leaves each key out in turn. `--apart OCTAVES` also leaves out the records that are
+// nearer to it than that, as if the cache had fewer of them. Runs anywhere.
 
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,15 +23,18 @@ void print(const std::string& name, const std::vector<tunesmith::Replay>& replay
 
 int main(int argc, char** argv) {
   bool each_key = false;
+  double apart = 0;
   std::vector<std::filesystem::path> files;
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) == "--keys")
       each_key = true;
+    else if (std::string(argv[i]) == "--apart" && i + 1 < argc)
+      apart = std::strtod(argv[++i], nullptr);
     else
       files.emplace_back(argv[i]);
   }
   if (files.empty()) {
-    std::fputs("usage: tunesmith_neighbours [--keys] FILE.db...\n", stderr);
+    std::fputs("usage: tunesmith_neighbours [--keys] [--apart OCTAVES] FILE.db...\n", stderr);
     return 2;
   }
   // Each file by itself: files may hold the same keys.
@@ -39,7 +44,7 @@ int main(int argc, char** argv) {
   for (const std::filesystem::path& file : files) {
     tunesmith::Cache cache({.file = {}, .system_files = {file}, .warn = warn, .remote = {}});
     for (const tunesmith::TuningRecord& record : cache.list_records()) try {
-        auto result = tunesmith::replay(record, cache);
+        auto result = tunesmith::replay(record, cache, apart);
         if (!result) continue;
         if (each_key)
           std::printf("%s %s n_cols=%lld rows=%lld: %d of %d timed, regret %.2f%%%s%s\n", result->key.op.c_str(),

@@ -18,12 +18,13 @@ namespace {
 
 constexpr int looked_at = 16;          // records, before trials are read
 constexpr double farthest = 2;         // octaves
-constexpr std::size_t least_used = 2;  // a single neighbour cannot be checked
+constexpr std::size_t least_used = 2;  // one record alone may be an exception
 constexpr std::size_t most_used = 4;
-constexpr std::size_t share = 5;         // one candidate in that many is timed
-constexpr std::size_t least_chosen = 2;  // the default and one more
-// Chosen on trials of softmax, as are the next two; other operations confirmed them (bench/results/tuning.md).
-constexpr double most_expected_slowdown = 0.013;
+constexpr std::size_t share = 5;           // one candidate in that many is timed
+constexpr std::size_t least_chosen = 2;    // the default and one more
+constexpr double farthest_nearest = 0.51;  // octaves: half an octave, and what rounding adds
+// Chosen on stored trials; bench/results/tuning.md says how, and what other values do.
+constexpr double most_expected_slowdown = 0.012;
 constexpr double steps_to_half = 0.25;
 constexpr double octaves_to_half = 1;
 
@@ -52,6 +53,7 @@ Opinion opinion(const Traits& candidate, const Neighbour& neighbour, const std::
   result.slowdown = similarities > 0 ? sum / similarities : most_slowdown;
   return result;
 }
+
 /// What the neighbours together predict.
 class Prediction {
  public:
@@ -119,9 +121,9 @@ Value variant_of(const Config& config) {
   return variant == nullptr ? Value{} : *variant;
 }
 
-std::string percent(double slowdown) {
-  std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), "%.1f%%", 100 * slowdown);
+std::string decimal(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.2f", value);
   return text.data();
 }
 
@@ -186,7 +188,9 @@ Shortlist shortlist(std::int64_t n_cols, std::int64_t rows_bucket, std::span<con
   for (const Neighbour& neighbour : neighbours)
     if (2 * neighbour.trials.size() >= space.size() && used.size() < most_used) used.push_back(&neighbour);
   if (used.size() < least_used) return none(std::to_string(used.size()) + " near records have trials; expected at least 2");
-
+  if (const double nearest = shape_distance(n_cols, rows_bucket, *used.front()); nearest > farthest_nearest)
+    return none("the nearest record with trials is " + decimal(nearest) + " octaves away; allowed " +
+                decimal(farthest_nearest));
   std::set<Value> tried;
   for (const Neighbour* neighbour : used)
     for (const Neighbour::Measured& trial : neighbour->trials) tried.insert(variant_of(trial.config));
@@ -200,8 +204,8 @@ Shortlist shortlist(std::int64_t n_cols, std::int64_t rows_bucket, std::span<con
   for (const std::size_t i : prediction.ranking())
     if (i != 0 && chosen.size() < length) chosen.push_back(i);
   if (const double expected = prediction.expected_slowdown(chosen); expected > most_expected_slowdown)
-    return none("the best of a short list is expected to be " + percent(expected) + " slower than the fastest; allowed " +
-                percent(most_expected_slowdown));
+    return none("the best of a short list is expected to be " + decimal(100 * expected) +
+                "% slower than the fastest; allowed " + decimal(100 * most_expected_slowdown) + "%");
 
   Shortlist list{{}, static_cast<int>(used.size()), {}};
   for (const std::size_t i : chosen) list.configs.push_back(space[i]);

@@ -53,10 +53,11 @@ struct Shortlist {
 /// four neighbours are chosen. A neighbour's weight halves with each octave, and counts less for a candidate unlike its
 /// trials. There is no list if
 /// - `space` has fewer than ten candidates;
-/// - fewer than two neighbours tried half as many candidates as `space` has;
+/// - fewer than two neighbours tried half as many candidates as `space` has, or the nearest of them is more than half an
+///   octave away;
 /// - no neighbour tried the variant of the default, or those of half of the candidates: the neighbours lie where other
 ///   kernels are promising;
-/// - the list is not expected to be good enough: the best of it is predicted to be more than 1.3% slower than the fastest
+/// - the list is not expected to be good enough: the best of it is predicted to be more than 1.2% slower than the fastest
 ///   candidate, in the mean of the neighbours.
 Shortlist shortlist(std::int64_t n_cols, std::int64_t rows_bucket, std::span<const Config> space,
                     std::span<const Neighbour> neighbours);

@@ -34,7 +34,7 @@ double at_share(const std::vector<double>& sorted, double share) {
 
 }  // namespace
 
-std::optional<Replay> replay(const TuningRecord& record, Cache& cache) {
+std::optional<Replay> replay(const TuningRecord& record, Cache& cache, double least_distance) {
   const std::vector<Trial> trials = cache.find_trials(record.key);
   std::vector<const Trial*> timed;
   for (const Trial& trial : trials)
@@ -50,7 +50,10 @@ std::optional<Replay> replay(const TuningRecord& record, Cache& cache) {
   for (const Trial& trial : trials)
     if (&trial != timed[0]) space.push_back({parse_fields(trial.config, "recorded config")});
   const Op& op = find_op(record.key.op);
-  const auto near = find_neighbours(*recorded_problem(op, record), record.key, cache, record.provenance);
+  auto near = find_neighbours(*recorded_problem(op, record), record.key, cache, record.provenance);
+  std::erase_if(near, [&](const Neighbour& neighbour) {
+    return shape_distance(record.key.n_cols, record.key.rows_bucket, neighbour) < least_distance;
+  });
   const Shortlist list = shortlist(record.key.n_cols, record.key.rows_bucket, space, near);
   result.neighbours = list.neighbours;
   result.why_not = list.why_not;

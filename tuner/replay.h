@@ -21,9 +21,10 @@ struct Replay {
 };
 
 /// Leaves the key of `record` out, and tunes it by the trials of the others and its own. Both searches choose as
-/// choose_winner() does from the stored medians. Nothing for a record without trials, or with a single timed one. Throws
-/// Error for a record of another version.
-std::optional<Replay> replay(const TuningRecord& record, Cache& cache);
+/// choose_winner() does from the stored medians. Also leaves out records nearer than `least_distance` octaves, as if the
+/// cache had fewer of them. Nothing for a record without trials, or with a single timed one. Throws Error for a record of
+/// another version.
+std::optional<Replay> replay(const TuningRecord& record, Cache& cache, double least_distance = 0);
 
 struct ReplaySummary {
   int keys = 0, lists = 0;

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <functional>
+#include <map>
+#include <sstream>
 
 #include "templates/op.h"
 
@@ -31,7 +34,7 @@ class ReplayTest : public testing::Test {
   void store(std::int64_t cols, const Model& time_us) {
     std::vector<Trial> trials;
     for (int width = 1; width <= widths; ++width)
-      trials.push_back({"variant=block,width=" + std::to_string(width), "timed", time_us(width), 0.001, 20, ""});
+      trials.push_back({"variant=block,width=" + std::to_string(1 << width), "timed", time_us(width), 0.001, 20, ""});
     TuningRecord stored = record(cols);
     stored.config = trials.front().config;
     stored.default_median_us = time_us(1);
@@ -50,8 +53,8 @@ class ReplayTest : public testing::Test {
 double fastest_at_12(int width) { return 100 + 3 * std::abs(width - 12); }
 
 TEST_F(ReplayTest, CountsTimingsAndRegret) {
-  store(512, fastest_at_12);
   store(1024, fastest_at_12);
+  store(1200, fastest_at_12);
   store(2048, fastest_at_12);
   // Here another candidate is the fastest, by 4%, and the neighbours cannot know it.
   store(1448, [](int width) { return width == 20 ? 96 : fastest_at_12(width); });
@@ -65,7 +68,7 @@ TEST_F(ReplayTest, CountsTimingsAndRegret) {
 }
 
 TEST_F(ReplayTest, NeighboursThatAgreeFindTheSameWinner) {
-  for (const std::int64_t cols : {512, 1024, 2048}) store(cols, fastest_at_12);
+  for (const std::int64_t cols : {724, 1024, 1448}) store(cols, fastest_at_12);
   const Replay same = replayed(1024);
   EXPECT_EQ(same.chosen_timed, 4);
   EXPECT_EQ(same.regret, 0);
@@ -107,6 +110,83 @@ TEST_F(ReplayTest, SummaryCountsKeysWithAListSeparately) {
   EXPECT_DOUBLE_EQ(summary.p95_regret, 0.019);
   EXPECT_DOUBLE_EQ(summary.worst_regret, 0.020);
   EXPECT_EQ(summarize({}).lists, 0);
+}
+
+std::vector<std::string> split(const std::string& line) {
+  std::vector<std::string> cells;
+  std::istringstream stream(line);
+  for (std::string cell; std::getline(stream, cell, '\t');) cells.push_back(cell);
+  return cells;
+}
+
+/// Stores the records and trials that data/extract_trials.py wrote.
+void load(const std::string& file, Cache& cache) {
+  std::ifstream stream(std::string(TUNESMITH_SOURCE_DIR) + "/tests/tuner/data/" + file);
+  ASSERT_TRUE(stream) << file;
+  TuningRecord record;
+  std::vector<Trial> trials;
+  const auto store = [&] {
+    if (!trials.empty()) cache.store_record(record, trials);
+    trials.clear();
+  };
+  for (std::string line; std::getline(stream, line);) {
+    const std::vector<std::string> cells = split(line);
+    if (cells.at(0) == "record") {
+      store();
+      record = {};
+      record.key = {cells.at(1), cells.at(2), std::stoll(cells.at(3)), std::stoll(cells.at(4)), "device",
+                    "digest",    "policy"};
+      record.default_median_us = std::stod(cells.at(5));
+      record.problem = cells.at(6);
+      record.config = "variant=block";
+    } else {
+      trials.push_back(
+          {cells.at(1), cells.at(2), std::stod(cells.at(3)), std::stod(cells.at(4)), std::stoi(cells.at(5)), ""});
+    }
+  }
+  store();
+}
+
+// Trials of an H200 (driver 580.159.04, 2026-11-23): the cache of `tunesmith prewarm --spec bench/neighbours.json --effort
+// quick
+// --budget 3s`. The bounds of the regret are the targets; fewer lists than 35 of 62 keys would be a worse ranking.
+TEST(StoredTrials, AFifthOfTheTimingsWithinThePromisedRegret) {
+  Cache cache({.file = {}, .system_files = {}, .warn = {}, .remote = {}});
+  load("quick_trials.tsv", cache);
+  std::vector<Replay> all;
+  std::map<std::string, std::vector<Replay>> by_op;
+  for (const TuningRecord& record : cache.list_records()) {
+    const auto result = replay(record, cache);
+    ASSERT_TRUE(result) << record.key.op << " " << record.key.n_cols;
+    if (result->neighbours > 0) {
+      EXPECT_LE(5 * result->chosen_timed, result->timed) << record.key.op << " " << record.key.n_cols;
+    }
+    all.push_back(*result);
+    by_op[record.key.op].push_back(*result);
+  }
+  const ReplaySummary summary = summarize(all);
+  EXPECT_EQ(summary.keys, 62);
+  EXPECT_GE(summary.lists, 35);
+  EXPECT_LE(summary.share_of_timings, 0.2);
+  EXPECT_LE(summary.worst_regret, 0.05);
+  EXPECT_EQ(by_op.size(), 5u);
+  for (const auto& [op, replays] : by_op) {
+    const ReplaySummary of_op = summarize(replays);
+    EXPECT_GE(of_op.lists, 2) << op;
+    EXPECT_LE(of_op.p95_regret, 0.015) << op;
+  }
+}
+
+// As in a cache with fewer records: what is far away is not trusted.
+TEST(StoredTrials, SparseRecordsGiveNoLists) {
+  Cache cache({.file = {}, .system_files = {}, .warn = {}, .remote = {}});
+  load("quick_trials.tsv", cache);
+  for (const TuningRecord& record : cache.list_records()) {
+    const auto result = replay(record, cache, 0.52);
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->neighbours, 0) << record.key.op << " " << record.key.n_cols;
+    EXPECT_EQ(result->chosen_timed, result->timed);
+  }
 }
 
 }  // namespace
