@@ -46,7 +46,7 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
 /// Returns the configuration of blocks for a bucket of widths whose rows are not vector-aligned.
 TypedConfig shifted_blocks_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
   TypedConfig config = best;
-  if (shape.inputs > 1 && size_of(shape.input) == 4) {
+  if (shape.inputs > 1 && size_of(shape.input) >= 4) {
     config.access = Access::elements;
     config.threads = 256;  // and as many blocks: a thread keeps fewer partial vectors
   } else if (shape.keeps_exponentials && size_of(shape.input) == 2) {

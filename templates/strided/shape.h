@@ -36,6 +36,8 @@ struct Shape {
   bool backward() const noexcept { return inputs == 2; }
   DType input() const noexcept { return in[0].dtype; }
   DType output() const noexcept { return out.dtype; }
+  /// Returns whether elements are f64, and values and sums double.
+  bool wide() const noexcept { return input() == DType::f64; }
   /// Returns the elements per vector: neighbouring positions of a column, at most 16 bytes of the widest dtype and
   /// most_vector.
   int vector() const noexcept;

@@ -23,6 +23,7 @@ DTYPES = {
     torch.float8_e4m3fn: "e4m3",
     torch.float8_e5m2: "e5m2",
     torch.int8: "i8",
+    torch.float64: "f64",
 }
 _TYPES: list[type] = [torch.Tensor, torch.nn.Parameter]
 
