@@ -172,5 +172,5 @@ def test_float64_arrays_are_computed_in_float64() -> None:
     assert y.dtype == numpy.float64
     powers = numpy.exp(x - x.max(axis=1, keepdims=True))
     numpy.testing.assert_allclose(y, powers / powers.sum(axis=1, keepdims=True), rtol=8 * 2.0**-52)
-    with pytest.raises(tunesmith.InvalidArgument, match="out_dtype is f32, but dtype is f64"):
+    with pytest.raises(tunesmith.errors.InvalidArgument, match="out_dtype is f32, but dtype is f64"):
         tunesmith.Problem("softmax", rows=1, cols=8, dtype="f64", out_dtype="f32")

@@ -145,7 +145,7 @@ TEST(ProblemLog, NamesTheLineOfAMistake) {
   const std::string good = R"({"op": "softmax", "rows": 4, "cols": 8, "count": 1})"
                            "\n";
   EXPECT_NE(
-      error_of(good + "{\"op\": \"softmax\", \"rows\": 0, \"cols\": 8, \"count\": 1, \"dtype\": \"f64\"}\n").find("line 2"),
+      error_of(good + "{\"op\": \"softmax\", \"rows\": 0, \"cols\": 8, \"count\": 1, \"dtype\": \"f128\"}\n").find("line 2"),
       std::string::npos);
   EXPECT_NE(error_of(good + "nonsense\n").find("line 2"), std::string::npos);
   EXPECT_NE(error_of(good + "{\"op\": \"softmax\", \"rows\": 4, \"cols\": 8, \"count\": \"x\"}\n").find("line 2.count"),
