@@ -15,6 +15,7 @@ constexpr Format format_of(DType dtype) noexcept {
     case DType::f32: return {23, -126, 127};
     case DType::f16: return {10, -14, 15};
     case DType::bf16: return {7, -126, 127};
+    case DType::f64: return {52, -1022, 1023};
     case DType::e4m3: return {3, -6, 8};
     case DType::e5m2: return {2, -14, 15};
     case DType::u8:
@@ -92,6 +93,11 @@ double read_element(DType dtype, const std::byte* data, std::int64_t index) noex
     std::memcpy(&value, data + index * 4, sizeof value);
     return value;
   }
+  if (dtype == DType::f64) {
+    double value = 0;
+    std::memcpy(&value, data + index * 8, sizeof value);
+    return value;
+  }
   std::uint16_t bits = 0;
   std::memcpy(&bits, data + index * 2, sizeof bits);
   if (dtype == DType::f16) return from_half(bits);
@@ -125,7 +131,12 @@ void write_integer(DType dtype, std::byte* data, std::int64_t index, std::int64_
   }
 }
 
-void write_element(DType dtype, std::byte* data, std::int64_t index, float value) noexcept {
+void write_element(DType dtype, std::byte* data, std::int64_t index, double exact) noexcept {
+  if (dtype == DType::f64) {
+    std::memcpy(data + index * 8, &exact, sizeof exact);
+    return;
+  }
+  const auto value = static_cast<float>(exact);
   if (dtype == DType::f32) {
     std::memcpy(data + index * 4, &value, sizeof value);
     return;

@@ -14,9 +14,9 @@ double read_element(DType dtype, const std::byte* data, std::int64_t index) noex
 /// Does the same for u8, i8, i32 and i64, exactly.
 std::int64_t read_integer(DType dtype, const std::byte* data, std::int64_t index) noexcept;
 void write_integer(DType dtype, std::byte* data, std::int64_t index, std::int64_t value) noexcept;
-/// Stores `value` rounded to nearest even. Overflow gives infinity in f32, f16 and bf16, and the largest number of the sign
-/// in other dtypes; NaN gives 0 in integers.
-void write_element(DType dtype, std::byte* data, std::int64_t index, float value) noexcept;
+/// Stores `value` rounded to nearest even, to float32 first if the dtype is not f64. Overflow gives infinity in f32, f16 and
+/// bf16, and the largest number of the sign in other dtypes; NaN gives 0 in integers.
+void write_element(DType dtype, std::byte* data, std::int64_t index, double value) noexcept;
 /// Returns the distance between neighbouring numbers of this dtype around a finite `value`, denormals included.
 double spacing(DType dtype, double value) noexcept;
 

@@ -119,6 +119,14 @@ void add_kept(const TemplateSet& templates, const KeptLines& kept, const std::st
       add_kept(templates, kept, std::string(included), files);
 }
 
+/// Returns the files that the main template stands for: itself, or what it includes if it has nothing else, as for f64. The
+/// last one has the kernel.
+std::vector<std::string> main_files(const TemplateSet& templates, const KeptLines& kept, const std::string& main) {
+  std::vector<std::string> files;
+  add_kept(templates, kept, main, files);
+  return files;
+}
+
 /// Returns the kept lines of a template with the remaining #include lines, and an empty line for each gap.
 std::string header_of(const TemplateSet& templates, const KeptLines& kept, const std::string& name) {
   const std::map<int, std::string>& own = kept.at(name);
@@ -166,7 +174,8 @@ std::string render(const ParsedProblem& problem, const Config& config, const Tem
 std::string render_kernel(const ParsedProblem& problem, const Config& config, const TemplateSet& templates) {
   const Rendered rendered = parts_of(problem, config);
   const KeptLines kept = lines_by_file(rendered.device(templates, false));
-  std::string source = rendered.head(config, templates) + "\n" + header_of(templates, kept, rendered.parts.main_template);
+  const std::string main = main_files(templates, kept, rendered.parts.main_template).back();
+  std::string source = rendered.head(config, templates) + "\n" + header_of(templates, kept, main);
   source += own_part;
   append_own(source, rendered.own, rendered.file());
   return source;
@@ -177,10 +186,12 @@ std::vector<SourceFile> render_files(const ParsedProblem& problem, const Config&
   const KeptLines kept = lines_by_file(rendered.device(templates, false));
   std::vector<SourceFile> files;
   for (const auto& [name, lines] : kept) files.push_back({name, header_of(templates, kept, name)});
-  const std::string& main = rendered.parts.main_template;
+  const std::vector<std::string> mains = main_files(templates, kept, rendered.parts.main_template);
   std::string source = rendered.head(config, templates) +
-                       labeled("kernel", called_template(rendered.parts.kernels, rendered.name) + " in " + main) +
-                       "\n#include \"" + main + "\"\n" + own_part;
+                       labeled("kernel", called_template(rendered.parts.kernels, rendered.name) + " in " + mains.back()) +
+                       "\n";
+  for (const std::string& main : mains) source += "#include \"" + main + "\"\n";
+  source += own_part;
   append_own(source, rendered.own, rendered.file());
   files.push_back({rendered.file(), source});
   return files;

@@ -9,7 +9,7 @@ static_assert(static_cast<int>(DType::f16) == TUNESMITH_F16 && static_cast<int>(
 static_assert(static_cast<int>(DType::u8) == TUNESMITH_U8);
 static_assert(static_cast<int>(DType::i32) == TUNESMITH_I32 && static_cast<int>(DType::i64) == TUNESMITH_I64);
 static_assert(static_cast<int>(DType::e4m3) == TUNESMITH_E4M3 && static_cast<int>(DType::e5m2) == TUNESMITH_E5M2);
-static_assert(static_cast<int>(DType::i8) == TUNESMITH_I8);
+static_assert(static_cast<int>(DType::i8) == TUNESMITH_I8 && static_cast<int>(DType::f64) == TUNESMITH_F64);
 
 tunesmith_role role_of(const ArrayInfo& info) {
   if (info.input && info.output) return TUNESMITH_IN_OUT;

@@ -108,6 +108,7 @@ std::string_view device_type(DType dtype) {
     case DType::i8: return "signed char";
     case DType::i32: return "int";
     case DType::i64: return "long long";
+    case DType::f64: return "double";  // user arrays have other types
   }
   return "";
 }

@@ -6,12 +6,12 @@
 namespace tunesmith {
 
 template <typename T, int count, StoreHint hint>
-__device__ __forceinline__ void store_by_element(T* row, int64 column, Range range, const float (&values)[count]) {
+__device__ __forceinline__ void store_by_element(T* row, int64 column, Range range, const Compute<T> (&values)[count]) {
 #pragma unroll
   for (int i = 0; i < count; ++i) {
     if (range.holds<1>(column + i)) {
       Packed<T, 1> element;
-      const float value[1] = {values[i]};
+      const Compute<T> value[1] = {values[i]};
       element.pack_from(value);
       store<static_cast<int>(sizeof(T)), hint>(row + column + i, element.access[0]);
     }
@@ -22,10 +22,12 @@ __device__ __forceinline__ void store_by_element(T* row, int64 column, Range ran
 struct StraightEdges {
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
-                                                          float outside) {
+                                                          Compute<T> outside) {
     if (inside) return load_whole<T, count, hint>(row, column);
     Packed<T, count> vector = load_if_whole<T, count, hint>(row, column, range, outside);
-    if constexpr (count > 1) {
+    if constexpr (sizeof(T) == 8) {
+      load_elements_of<hint>(vector, row, column, range);
+    } else if constexpr (count > 1) {
       constexpr int bytes = static_cast<int>(sizeof(T));
       constexpr int per_word = 4 / bytes;
       const bool whole = range.holds<count>(column);
@@ -52,7 +54,7 @@ struct StraightEdges {
   }
   template <typename T, int count, StoreHint hint>
   static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
-                                               const float (&values)[count]) {
+                                               const Compute<T> (&values)[count]) {
     if (inside || range.holds<count>(column))
       store_whole<T, count, hint>(row, column, values);
     else
@@ -68,17 +70,17 @@ struct BranchedEdges {
 
   /// Loads a vector that is not within the range.
   template <typename T, int count, LoadHint hint>
-  static __device__ __forceinline__ Packed<T, count> load_rest(const T* row, int64 column, Range range, float outside) {
+  static __device__ __forceinline__ Packed<T, count> load_rest(const T* row, int64 column, Range range, Compute<T> outside) {
     return load<T, count, hint>(row, column, range, false, outside);
   }
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
-                                                          float outside) {
+                                                          Compute<T> outside) {
     Packed<T, count> vector;
     if (inside || range.holds<count>(column)) {
       vector = load_whole<T, count, hint>(row, column);
     } else {
-      float values[count];
+      Compute<T> values[count];
 #pragma unroll
       for (int i = 0; i < count; ++i) values[i] = outside;
       if (range.meets<count>(column)) {
@@ -87,7 +89,7 @@ struct BranchedEdges {
           if (range.holds<1>(column + i)) {
             Packed<T, 1> element;
             element.access[0] = tunesmith::load<static_cast<int>(sizeof(T)), hint>(row + column + i);
-            float value[1];
+            Compute<T> value[1];
             element.unpack(value);
             values[i] = value[0];
           }
@@ -99,7 +101,7 @@ struct BranchedEdges {
   }
   template <typename T, int count, StoreHint hint>
   static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
-                                               const float (&values)[count]) {
+                                               const Compute<T> (&values)[count]) {
     StraightEdges::store<T, count, hint>(row, column, range, inside, values);
   }
 };
@@ -114,9 +116,9 @@ struct GuardedVectors {
 
   /// Loads a vector that is not within the range.
   template <typename T, int count, LoadHint hint>
-  static __device__ __forceinline__ Packed<T, count> load_rest(const T*, int64, Range, float outside) {
+  static __device__ __forceinline__ Packed<T, count> load_rest(const T*, int64, Range, Compute<T> outside) {
     Packed<T, count> vector;
-    float values[count];
+    Compute<T> values[count];
 #pragma unroll
     for (int i = 0; i < count; ++i) values[i] = outside;
     vector.pack_from(values);
@@ -129,10 +131,10 @@ struct GuardedVectors {
   }
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
-                                                          float outside) {
+                                                          Compute<T> outside) {
     if (inside) return load_whole<T, count, hint>(row, column);
     Packed<T, count> vector;
-    float values[count];
+    Compute<T> values[count];
 #pragma unroll
     for (int i = 0; i < count; ++i) values[i] = outside;
     vector.pack_from(values);
@@ -146,7 +148,7 @@ struct GuardedVectors {
   }
   template <typename T, int count, StoreHint hint>
   static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
-                                               const float (&values)[count]) {
+                                               const Compute<T> (&values)[count]) {
     if (inside) return store_whole<T, count, hint>(row, column, values);
     const bool whole = holds<count>(range, column);
     if constexpr (count > 2) {
@@ -166,7 +168,7 @@ struct GuardedEdges : GuardedVectors {
   static constexpr bool late_ends = true;
 
   template <typename T, int count, LoadHint hint>
-  static __device__ __forceinline__ Packed<T, count> load_rest(const T* row, int64 column, Range range, float outside) {
+  static __device__ __forceinline__ Packed<T, count> load_rest(const T* row, int64 column, Range range, Compute<T> outside) {
     return BranchedEdges::load_rest<T, count, hint>(row, column, range, outside);
   }
   /// Returns whether the range has some elements of the vector, but not all.
@@ -180,7 +182,8 @@ struct GuardedEdges : GuardedVectors {
   /// end come last, because a branch that loads elements waits for them.
   template <typename T, int count, LoadHint hint, int vectors, typename Column, typename RangeFor, typename Inside>
   static __device__ __forceinline__ void load_all(const T* row, const Column& column, const RangeFor& range,
-                                                  const Inside& inside, float outside, Packed<T, count> (&loaded)[vectors]) {
+                                                  const Inside& inside, Compute<T> outside,
+                                                  Packed<T, count> (&loaded)[vectors]) {
 #pragma unroll
     for (int i = 0; i < vectors; ++i)
       loaded[i] = GuardedVectors::load<T, count, hint>(row, column(i), range(i), inside(i), outside);
@@ -192,7 +195,7 @@ struct GuardedEdges : GuardedVectors {
 
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
-                                                          float outside) {
+                                                          Compute<T> outside) {
     if (inside) return load_whole<T, count, hint>(row, column);
     Packed<T, count> vector = GuardedVectors::load<T, count, hint>(row, column, range, false, outside);
     if constexpr (count == 2 && sizeof(T) == 2) {
@@ -211,7 +214,7 @@ struct GuardedEdges : GuardedVectors {
   }
   template <typename T, int count, StoreHint hint>
   static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
-                                               const float (&values)[count]) {
+                                               const Compute<T> (&values)[count]) {
     GuardedVectors::store<T, count, hint>(row, column, range, inside, values);
     if (!inside && cross<count>(range, column)) store_by_element<T, count, hint>(row, column, range, values);
   }

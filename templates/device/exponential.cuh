@@ -26,9 +26,11 @@ struct ExponentScale {
 };
 
 /// A power of two as the product of two floats, because it may be too small for one.
-struct SplitPower {
-  float first, second;  // second is 1 unless the product is below the lower bound of first
+template <typename Number>
+struct SplitPowerOf {
+  Number first, second;  // second is 1 unless the product is below the lower bound of first
 };
+using SplitPower = SplitPowerOf<float>;
 
 /// For float32 results: error of about one unit in the last place over the whole range of float32, with large common offsets
 /// and denormal results; about thirteen instructions per element, none on the special function unit.
@@ -38,6 +40,7 @@ struct SplitPower {
 /// the value is 2^(f + n - N + bias), so rescaling a partial sum to another maximum is exact. The bias keeps all relevant
 /// values normal, even if the quotient is denormal.
 struct PreciseExponential {
+  using Scale = ExponentScale;
   static constexpr float to_integer = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   static constexpr float bias = 60.0f;
 
@@ -100,6 +103,7 @@ struct PreciseExponential {
 /// Subtraction before scaling keeps that bound for large common offsets; the bias keeps values normal whose quotients are
 /// denormal in bfloat16.
 struct FastExponential {
+  using Scale = ExponentScale;
   static constexpr float bias = 16.0f;
 
   ExponentScale scale;
@@ -173,9 +177,9 @@ struct PreciseArithmetic {
 };
 
 /// Replaces `count` elements by their exponentials and returns the sum.
-template <int count, typename Exponential>
-__device__ __forceinline__ float exponentiate(const Exponential& exponential, float* values) {
-  float sum = 0.0f;
+template <int count, typename Exponential, typename Number>
+__device__ __forceinline__ Number exponentiate(const Exponential& exponential, Number* values) {
+  Number sum = 0.0f;
 #pragma unroll
   for (int j = 0; j < count; ++j) {
     values[j] = exponential(values[j]);
@@ -184,8 +188,8 @@ __device__ __forceinline__ float exponentiate(const Exponential& exponential, fl
   return sum;
 }
 
-template <typename Exponential, int count>
-__device__ __forceinline__ void center(const Exponential& exponential, float (&values)[count]) {
+template <typename Exponential, typename Number, int count>
+__device__ __forceinline__ void center(const Exponential& exponential, Number (&values)[count]) {
   if (!exponential.moves()) return;
 #pragma unroll
   for (int j = 0; j < count; ++j) values[j] = exponential.centered(values[j]);

@@ -145,8 +145,8 @@ struct GridGroup {
     return words + (parity * blocks + block) * max_words;
   }
 
-  /// `own` is the same in all threads of a block and consists of at most max_words floats. Calls take(other) once for each
-  /// block, in as many threads as possible.
+  /// `own` is the same in all threads of a block and consists of at most max_words floats, or half as many doubles. Calls
+  /// take(other) once for each block, in as many threads as possible.
   template <typename Value, typename Take>
   __device__ __forceinline__ void exchange(const Value& own, const Take& take) {
     constexpr int count = sizeof(Value) / sizeof(float);

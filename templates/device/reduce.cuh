@@ -1,5 +1,4 @@
-// Reductions over threads, and compensated sums. The configuration fixes the order of additions, so results are bitwise
-// reproducible.
+// Reductions over threads, and compensated sums, in an order that the configuration fixes: results are reproducible.
 #pragma once
 
 #include "device/platform.cuh"
@@ -16,87 +15,97 @@ struct Sum {
   __device__ __forceinline__ float operator()(float a, float b) const { return add(a, b); }
 };
 
-/// A pair of floats, reduced together.
-struct alignas(8) FloatPair {
-  float first, second;
+/// Two numbers, reduced together.
+template <typename Number>
+struct alignas(2 * sizeof(Number)) PairOf {
+  Number first, second;
 };
+using FloatPair = PairOf<float>;
 
-__device__ __forceinline__ FloatPair shuffle_xor(FloatPair pair, int lane_mask) {
+template <typename Number>
+__device__ __forceinline__ PairOf<Number> shuffle_xor(PairOf<Number> pair, int lane_mask) {
   return {shuffle_xor(pair.first, lane_mask), shuffle_xor(pair.second, lane_mask)};
 }
 
 /// Sums both members.
+template <typename Number = float>
 struct SumOfEach {
-  static __device__ __forceinline__ FloatPair identity() { return {0.0f, 0.0f}; }
-  __device__ __forceinline__ FloatPair operator()(FloatPair a, FloatPair b) const {
+  static __device__ __forceinline__ PairOf<Number> identity() { return {0.0f, 0.0f}; }
+  __device__ __forceinline__ PairOf<Number> operator()(PairOf<Number> a, PairOf<Number> b) const {
     return {add(a.first, b.first), add(a.second, b.second)};
   }
 };
 
 /// Returns the rounding error of add(a, b) (Knuth's two-sum).
-__device__ __forceinline__ float lost_by_adding(float a, float b, float total) {
-  const float included = subtract(total, a);
+template <typename Number>
+__device__ __forceinline__ Number lost_by_adding(Number a, Number b, Number total) {
+  const Number included = subtract(total, a);
   return add(subtract(a, subtract(total, included)), subtract(b, included));
 }
 
-/// Adds unevaluated sums of two floats, in twice float's precision.
-struct SumOfTwoFloats {
-  static __device__ __forceinline__ FloatPair identity() { return {0.0f, 0.0f}; }
-  __device__ __forceinline__ FloatPair operator()(FloatPair a, FloatPair b) const {
-    const float total = add(a.first, b.first);
+/// Adds unevaluated sums of two numbers, in twice their precision.
+template <typename Number = float>
+struct SumOfTwo {
+  static __device__ __forceinline__ PairOf<Number> identity() { return {0.0f, 0.0f}; }
+  __device__ __forceinline__ PairOf<Number> operator()(PairOf<Number> a, PairOf<Number> b) const {
+    const Number total = add(a.first, b.first);
     return {total, add(lost_by_adding(a.first, b.first, total), add(a.second, b.second))};
   }
 };
+using SumOfTwoFloats = SumOfTwo<float>;
 
 /// Running sum that keeps the rounding error of each addition, so long rows are as accurate as short ones. Six additions per
 /// term: for long sums, include sums of vectors instead of elements.
-struct CompensatedSum {
-  float sum = 0.0f;
-  float lost = 0.0f;
+template <typename Number>
+struct CompensatedSumOf {
+  Number sum = 0.0f;
+  Number lost = 0.0f;
 
-  __device__ __forceinline__ void include(float term) {
-    const float total = add(sum, term);
+  __device__ __forceinline__ void include(Number term) {
+    const Number total = add(sum, term);
     lost = add(lost, lost_by_adding(sum, term, total));
     sum = total;
   }
-  /// Adds a product with twice float's precision (Ogita, Rump and Oishi, "Accurate sum and dot product", 2005).
-  __device__ __forceinline__ void include_product(float a, float b) {
-    const float product = multiply(a, b);
+  /// Adds a product with twice the precision (Ogita, Rump and Oishi, "Accurate sum and dot product", 2005).
+  __device__ __forceinline__ void include_product(Number a, Number b) {
+    const Number product = multiply(a, b);
     lost = add(lost, fused_multiply_add(a, b, -product));
     include(product);
   }
-  __device__ __forceinline__ void rescale(float factor) {
+  __device__ __forceinline__ void rescale(Number factor) {
     sum = multiply(sum, factor);
     lost = multiply(lost, factor);
   }
-  __device__ __forceinline__ float value() const { return add(sum, lost); }
-  __device__ __forceinline__ FloatPair both() const { return {sum, lost}; }
+  __device__ __forceinline__ Number value() const { return add(sum, lost); }
+  __device__ __forceinline__ PairOf<Number> both() const { return {sum, lost}; }
 };
+using CompensatedSum = CompensatedSumOf<float>;
 
 /// Uncompensated, for few terms and for 16-bit results.
-struct PlainSum {
-  float sum = 0.0f;
+template <typename Number>
+struct PlainSumOf {
+  Number sum = 0.0f;
 
-  __device__ __forceinline__ void include(float term) { sum = add(sum, term); }
-  __device__ __forceinline__ void rescale(float factor) { sum = multiply(sum, factor); }
-  __device__ __forceinline__ float value() const { return sum; }
+  __device__ __forceinline__ void include(Number term) { sum = add(sum, term); }
+  __device__ __forceinline__ void rescale(Number factor) { sum = multiply(sum, factor); }
+  __device__ __forceinline__ Number value() const { return sum; }
 };
+using PlainSum = PlainSumOf<float>;
 
-template <bool compensated>
-struct SumOf : PlainSum {};
-template <>
-struct SumOf<true> : CompensatedSum {};
+template <bool compensated, typename Number = float>
+struct SumOf : PlainSumOf<Number> {};
+template <typename Number>
+struct SumOf<true, Number> : CompensatedSumOf<Number> {};
 
-template <int count>
-__device__ __forceinline__ float largest_of(const float (&values)[count]) {
-  float largest = values[0];
+template <typename Number, int count>
+__device__ __forceinline__ Number largest_of(const Number (&values)[count]) {
+  Number largest = values[0];
 #pragma unroll
   for (int j = 1; j < count; ++j) largest = maximum_or_nan(largest, values[j]);
   return largest;
 }
 
-/// Reduces over groups of `lanes` neighbouring lanes (a power of two up to 32); all lanes get the result. All 32 lanes
-/// together.
+/// Reduces over groups of `lanes` neighbouring lanes, a power of two; all get the result. All 32 lanes together.
 template <int lanes, typename Value, typename Reduction>
 __device__ __forceinline__ Value reduce_lanes(Value value, Reduction reduction) {
 #pragma unroll

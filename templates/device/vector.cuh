@@ -1,4 +1,4 @@
-// Vectors of elements: as few memory accesses as possible, converted to float32 for computation.
+// Vectors of elements: as few memory accesses as possible, converted to float32 for computation (double stays double).
 #pragma once
 
 #include "device/platform.cuh"
@@ -25,6 +25,10 @@ struct u8 {
 /// Returns 0 for false and 1 for true.
 __device__ __forceinline__ float to_float(u8 value) { return value.bits != 0 ? 1.0f : 0.0f; }
 
+/// The type in which elements are computed: float, or double for double (row/double.cuh).
+template <typename Element>
+using Compute = typename If<is_same<Element, double>, double, float>::type;
+
 /// `count` consecutive elements of type T in registers, in the layout of memory.
 template <typename T, int count>
 struct Packed {
@@ -36,7 +40,7 @@ struct Packed {
 
   Bits<access_bytes> access[accesses];
 
-  __device__ __forceinline__ void unpack(float (&values)[count]) const {
+  __device__ __forceinline__ void unpack(Compute<T> (&values)[count]) const {
     if constexpr (bytes == 1) {
       values[0] = to_float(T{access[0].word});
     } else if constexpr (bytes == 2 && sizeof(T) == 2) {
@@ -78,7 +82,7 @@ struct Packed {
     }
   }
 
-  __device__ __forceinline__ void pack_from(const float (&values)[count]) {
+  __device__ __forceinline__ void pack_from(const Compute<T> (&values)[count]) {
     if constexpr (bytes == 2) {
       access[0].word = from_float<T>(values[0]).bits;
     } else {
@@ -142,7 +146,7 @@ __device__ __forceinline__ Packed<T, count> load_whole(const T* row, int64 colum
   return vector;
 }
 template <typename T, int count, StoreHint hint>
-__device__ __forceinline__ void store_whole(T* row, int64 column, const float (&values)[count]) {
+__device__ __forceinline__ void store_whole(T* row, int64 column, const Compute<T> (&values)[count]) {
   Packed<T, count> vector;
   vector.pack_from(values);
 #pragma unroll
@@ -154,9 +158,9 @@ __device__ __forceinline__ void store_whole(T* row, int64 column, const float (&
 
 /// Loads the vector at `column` if it is within the range, otherwise returns `outside`; without a branch.
 template <typename T, int count, LoadHint hint>
-__device__ __forceinline__ Packed<T, count> load_if_whole(const T* row, int64 column, Range range, float outside) {
+__device__ __forceinline__ Packed<T, count> load_if_whole(const T* row, int64 column, Range range, Compute<T> outside) {
   Packed<T, count> vector;
-  float values[count];
+  Compute<T> values[count];
 #pragma unroll
   for (int i = 0; i < count; ++i) values[i] = outside;
   vector.pack_from(values);
@@ -178,29 +182,29 @@ __device__ __forceinline__ Packed<T, count> load_if_whole(const T* row, int64 co
 struct WholeVectors {
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
-                                                          float outside) {
+                                                          Compute<T> outside) {
     if (!inside) return load_if_whole<T, count, hint>(row, column, range, outside);
     return load_whole<T, count, hint>(row, column);
   }
   template <typename T, int count, StoreHint hint>
   static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
-                                               const float (&values)[count]) {
+                                               const Compute<T> (&values)[count]) {
     if (inside || range.holds<count>(column)) store_whole<T, count, hint>(row, column, values);
   }
 };
 
 template <typename T>
-__device__ __forceinline__ float load_element(const T* address) {
+__device__ __forceinline__ Compute<T> load_element(const T* address) {
   Packed<T, 1> element;
   element.access[0] = load<static_cast<int>(sizeof(T)), LoadHint::plain>(address);
-  float value[1];
+  Compute<T> value[1];
   element.unpack(value);
   return value[0];
 }
 
 template <typename T>
-__device__ __forceinline__ void store_element(T* address, float value) {
-  const float values[1] = {value};
+__device__ __forceinline__ void store_element(T* address, Compute<T> value) {
+  const Compute<T> values[1] = {value};
   Packed<T, 1> element;
   element.pack_from(values);
   store<static_cast<int>(sizeof(T)), StoreHint::plain>(address, element.access[0]);

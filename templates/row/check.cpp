@@ -22,6 +22,7 @@ double error_of(DType dtype, double result, double reference, double slack) {
   double most = 0x1.ffffffp127;
   if (dtype == DType::f16) most = 65520;
   if (dtype == DType::bf16) most = 0x1.ffp127;
+  if (dtype == DType::f64) most = INFINITY;
   const double expected = std::fabs(reference) >= most ? std::copysign(INFINITY, reference) : reference;
   if (std::isinf(expected) || std::isinf(result)) return expected == result ? 0 : INFINITY;
   return std::max(0.0, std::fabs(result - expected) - slack) / spacing(dtype, expected);
@@ -40,8 +41,7 @@ void fill_strided(const HostArray& input, const MakeRow& make) {
       if (repeats) continue;
       make(row, values);
       for (std::int64_t column = 0; column < written; ++column)
-        write_element(info.dtype, input.data, elements.at(row, column),
-                      static_cast<float>(values[static_cast<std::size_t>(column)]));
+        write_element(info.dtype, input.data, elements.at(row, column), values[static_cast<std::size_t>(column)]);
     }
   });
 }
@@ -74,7 +74,7 @@ CheckResult check_rows(const HostArray& output, double allowed_ulp, std::int64_t
         const double error = error_of(info.dtype, found, reference.result[at], reference.slack[at]);
         if (!(error <= allowed_ulp) && outcome.failure.empty()) {
           std::ostringstream text;
-          text.precision(9);
+          text.precision(info.dtype == DType::f64 ? 17 : 9);
           text << info.name << "[" << row << (one_each ? "" : "," + std::to_string(column)) << "] is " << found
                << ", the reference is " << reference.result[at] << " (" << error << " ULP, allowed " << allowed_ulp << ")";
           outcome.failure = text.str();
@@ -102,8 +102,7 @@ void fill_rows(const HostArray& input, const MakeRow& make) {
     for (std::int64_t row = begin; row < end; ++row) {
       make(row, values);
       for (std::int64_t column = 0; column < cols; ++column)
-        write_element(info.dtype, input.data, row * stride + column,
-                      static_cast<float>(values[static_cast<std::size_t>(column)]));
+        write_element(info.dtype, input.data, row * stride + column, values[static_cast<std::size_t>(column)]);
     }
   });
 }

@@ -169,9 +169,11 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
     elements = std::int64_t{unroll} * shape.vector() * 2 * shape.inputs;
   else
     elements = vectors_in_registers(shape) * shape.vector() * shape.inputs;
+  elements *= shape.words_of_value();
   // Addresses, constants of the exponential, one vector as float32; precise arithmetic has two copies of a packed vector.
   int around = halved && shape.output == DType::f32 ? 52 : 26;
   if (!shape.writes && variant == Variant::block) around = 14;
+  if (shape.wide()) around += 20;  // the exponential of double
   around += shape.more_registers;
   if (shape.backward()) around += 8;
   if (shape.backward() && shape.vector() <= 2 && registers == Registers::float32) around = 14;  // few elements under way

@@ -35,7 +35,7 @@ TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo&
 }
 
 TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
-  const int threads = size_of(shape.input) == 4 ? 64 : 256;
+  const int threads = size_of(shape.input) >= 4 ? 64 : 256;
   if (std::vector<TypedConfig> warps = ranked_warps(threads, most_vectors_of_a_lane, shape, device); !warps.empty())
     return warps.front();
   TypedConfig config;
@@ -102,7 +102,7 @@ TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
 TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::grid;
-  const int wide = size_of(shape.input) == 4 ? 8 : 4;
+  const int wide = size_of(shape.input) >= 4 ? 8 : 4;
   for (const int vectors : {wide / shape.inputs, wide, 16})
     for (const int threads : {256, 512, 1024})
       if (share_row(config, threads, vectors, shape, device)) return config;
@@ -112,7 +112,7 @@ TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
 /// A kernel that only reads needs bytes in flight and few blocks, so that its blocks end at different times: the fastest
 /// choice on an H200. Bounded registers avoid losing a resident block.
 TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
-  const bool wide = size_of(shape.input) == 4;
+  const bool wide = size_of(shape.input) >= 4;
   const bool long_rows = shape.cols * size_of(shape.input) >= 128 << 10;
   TypedConfig config;
   config.variant = Variant::two_pass;
@@ -286,13 +286,13 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   }
 
   // Short rows without alignment: whole vectors would cost more at both ends than narrow accesses cost everywhere.
-  const bool wide = size_of(shape.input) == 4;
+  const bool wide = size_of(shape.input) >= 4;
   if (shape.shifted() && row_bytes <= (shape.inputs > 1 && !wide ? 6 << 10 : 4 << 10)) {
     TypedConfig narrow = default_config(Variant::warp, shape, device);
     narrow.threads = 64;
     narrow.access = !wide || (shape.inputs == 1 && starts_at_pairs(shape)) ? Access::pairs : Access::elements;
-    const std::int64_t access_bytes = wide && narrow.access == Access::pairs ? 8 : 4;
-    narrow.lanes = lanes_of((shape.cols * size_of(shape.input) + access_bytes - 1) / access_bytes, shape);
+    const std::int64_t elements = narrow.access == Access::pairs ? 2 : 1;
+    narrow.lanes = lanes_of((shape.cols + elements - 1) / elements, shape);
     narrow = with_hints(narrow, shape, device);
     if (valid(narrow)) return narrow;
   }

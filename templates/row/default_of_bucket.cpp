@@ -59,7 +59,7 @@ TypedConfig shifted_blocks_for_capacity(TypedConfig best, const Shape& shape, co
     config.variant = Variant::hybrid;
     config = filled(config, 384, 4, shape, device).value_or(best);
     config.register_vectors = std::min(config.register_vectors, 1);
-  } else if (shape.inputs > 1 && size_of(shape.input) == 4) {
+  } else if (shape.inputs > 1 && size_of(shape.input) >= 4) {
     config.access = Access::elements;
     config.threads = 256;  // and as many blocks: a thread keeps fewer partial vectors
   } else if (shape.keeps_exponentials && size_of(shape.input) == 2) {
@@ -81,7 +81,7 @@ TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo&
     return config.variant == best.variant && why_invalid(config, shape, device).empty() ? config : best;
   }
   const auto row_bytes = static_cast<double>(shape.cols * shape.resident_element_bytes());
-  const bool wide = size_of(shape.input) == 4;
+  const bool wide = size_of(shape.input) >= 4;
   constexpr double enough_in_flight = 240 << 10;
   constexpr std::int64_t most_with_columns = 12;  // vectors of a thread that also loads those of arrays [col]
   constexpr double long_row = 32 << 10;

@@ -17,6 +17,7 @@ struct HybridRow {
   static_assert(vectors == vectors_per_thread<shape, Group::group_size>, "the threads together hold the row");
   using Place = Packed<Element, vector>;
   using Access = Bits<Place::access_bytes>;
+  using Value = Compute<Element>;
   using Vector = RegisterVector<Element, vector>;
 
   Vector registers[in_registers > 0 ? in_registers : 1];
@@ -35,7 +36,7 @@ struct HybridRow {
 
   /// Returns whether vector i stores any float without rounding.
   static __device__ __forceinline__ constexpr bool exact(int i) {
-    return i < in_registers ? Vector::exact : sizeof(Element) == 4;
+    return i < in_registers ? Vector::exact : sizeof(Element) >= 4;
   }
 
   /// Returns vector i in the layout of global memory. Not for vectors that are kept as float32.
@@ -57,14 +58,14 @@ struct HybridRow {
       for (int k = 0; k < Place::accesses; ++k) *place(i, k) = loaded.access[k];
     }
   }
-  __device__ __forceinline__ void get(int i, float (&values)[vector]) {
+  __device__ __forceinline__ void get(int i, Value (&values)[vector]) {
     if (i < in_registers) {
       registers[i < in_registers ? i : 0].get(values);
     } else {
       packed_at(i).unpack(values);
     }
   }
-  __device__ __forceinline__ void put(int i, const float (&values)[vector]) {
+  __device__ __forceinline__ void put(int i, const Value (&values)[vector]) {
     if (i < in_registers) {
       registers[i < in_registers ? i : 0].put(values);
     } else {
@@ -76,7 +77,7 @@ struct HybridRow {
 
   /// Loads a row. Vectors for shared memory are copied asynchronously, bypassing registers: call arrived() before you use
   /// them. Excluded elements read as `outside`.
-  __device__ __forceinline__ void load(const Element* row, Range seen, int thread_rank, float outside) {
+  __device__ __forceinline__ void load(const Element* row, Range seen, int thread_rank, Value outside) {
     constexpr int group_size = Group::group_size;
     // Issue the asynchronous copies first: they need no registers until arrived().
 #if TUNESMITH_SM >= 800
@@ -114,8 +115,8 @@ struct HybridRow {
   }
 
   /// Returns the maximum of the loaded elements. Waits for all of them.
-  __device__ __forceinline__ float largest() {
-    float result = Maximum::identity();
+  __device__ __forceinline__ Value largest() {
+    Value result = Maximum::identity();
     PackedMaximum<Element> packed;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
@@ -126,7 +127,7 @@ struct HybridRow {
           continue;
         }
       }
-      float values[vector];
+      Value values[vector];
       get(i, values);
       result = maximum_or_nan(result, largest_of(values));
     }
@@ -153,10 +154,10 @@ struct HybridRow {
 #pragma unroll
     for (int i = 0; i < in_registers; ++i) {
       if (i == at) {
-        float values[vector];
+        Value values[vector];
         registers[i].get(values);
 #pragma unroll
-        for (int j = 0; j < vector; ++j) values[j] = j == element ? Maximum::identity() : values[j];
+        for (int j = 0; j < vector; ++j) values[j] = j == element ? Value(Maximum::identity()) : values[j];
         registers[i].put(values);
       }
     }
@@ -171,10 +172,10 @@ struct HybridRow {
     Access* const access = place(i, element / per_access);
     Packed<Element, per_access> packed;
     packed.access[0] = *access;
-    float values[per_access];
+    Value values[per_access];
     packed.unpack(values);
 #pragma unroll
-    for (int j = 0; j < per_access; ++j) values[j] = j == element % per_access ? Maximum::identity() : values[j];
+    for (int j = 0; j < per_access; ++j) values[j] = j == element % per_access ? Value(Maximum::identity()) : values[j];
     packed.pack_from(values);
     *access = packed.access[0];
   }

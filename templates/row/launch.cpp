@@ -1,6 +1,7 @@
 #include "templates/row/launch.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -12,13 +13,17 @@
 
 namespace tunesmith::row {
 
-void set_scale(RowParams& params, double scale) {
+void set_scale(RowParams& params, double scale, bool wide) {
   const double log2e = 1.44269504088896340736 * scale;
   params.scale = static_cast<float>(scale);
   params.log2e_high = static_cast<float>(log2e);
   params.log2e_low = static_cast<float>(log2e - static_cast<double>(params.log2e_high));
   params.far_below = static_cast<float>(120 / scale);
   params.large_maximum = static_cast<float>(std::min(1048576 / scale, 3e38));
+  if (!wide) return;
+  const auto bits = std::bit_cast<std::uint64_t>(scale);
+  params.log2e_low = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+  params.log2e_high = std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32U));
 }
 
 namespace {
@@ -39,7 +44,7 @@ RowParams parameters(const Shape& shape) {
   params.mask_outer_stride = options.mask_outer_stride;
   params.valid_cols_group = options.valid_cols_group;
   params.groups = 1;
-  set_scale(params, options.scale);
+  set_scale(params, options.scale, shape.wide());
   return params;
 }
 

@@ -16,7 +16,7 @@ struct RowParams;
 namespace tunesmith::row {
 
 /// Sets the parameters that follow from the factor of the elements.
-void set_scale(RowParams& params, double scale);
+void set_scale(RowParams& params, double scale, bool wide);
 
 /// Size of a block's partial of a split row (SoftmaxPartial, GradientPart), unless an operation has its own.
 inline constexpr std::int64_t usual_part_bytes = 16;

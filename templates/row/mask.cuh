@@ -44,7 +44,7 @@ __device__ __forceinline__ const Element* mask_of_row(const RowParams& params, c
 /// Loads the mask elements of one vector; excluded elements read as 0.
 template <typename Element, const RowShape& shape>
 __device__ __forceinline__ void load_mask(const RowParams& params, const Row<shape>& row, int64 column, bool inside,
-                                          float (&values)[shape.vector]) {
+                                          Compute<Element> (&values)[shape.vector]) {
   constexpr int count = shape.mask_vector;
   const Element* const mask = mask_of_row<Element>(params, row);
 #pragma unroll
@@ -58,25 +58,28 @@ __device__ __forceinline__ void load_mask(const RowParams& params, const Row<sha
     } else {
       vector = BranchedEdges::load<Element, count, LoadHint::plain>(mask, column + begin, row.seen, inside, 0.0f);
     }
-    float part[count];
+    Compute<Element> part[count];
     vector.unpack(part);
 #pragma unroll
     for (int j = 0; j < count; ++j) values[begin + j] = part[j];
   }
 }
 
-/// Additive mask of float, f16 or bf16: added to the scaled elements.
+/// Additive mask of float, f16, bf16 or double: added to the scaled elements.
 template <typename Element>
 struct AddMask {
   static constexpr bool present = true, adds = true;
   template <const RowShape& shape>
   static __device__ __forceinline__ void apply(const RowParams& params, const Row<shape>& row, int64 column, bool inside,
-                                               float, float (&values)[shape.vector]) {
-    float mask[shape.vector];
+                                               Number<shape>, Number<shape> (&values)[shape.vector]) {
+    Compute<Element> mask[shape.vector];
     load_mask<Element, shape>(params, row, column, inside, mask);
+    const Number<shape> scale = scale_of<Number<shape>>(params);
 #pragma unroll
-    for (int j = 0; j < shape.vector; ++j)
-      values[j] = shape.scaled ? fused_multiply_add(values[j], params.scale, mask[j]) : add(values[j], mask[j]);
+    for (int j = 0; j < shape.vector; ++j) {
+      const Number<shape> added = mask[j];
+      values[j] = shape.scaled ? fused_multiply_add(values[j], scale, added) : add(values[j], added);
+    }
   }
 };
 
@@ -85,7 +88,7 @@ struct KeepMask {
   static constexpr bool present = true, adds = false;
   template <const RowShape& shape>
   static __device__ __forceinline__ void apply(const RowParams& params, const Row<shape>& row, int64 column, bool inside,
-                                               float masked_out, float (&values)[shape.vector]) {
+                                               Number<shape> masked_out, Number<shape> (&values)[shape.vector]) {
     float mask[shape.vector];
     load_mask<u8, shape>(params, row, column, inside, mask);
 #pragma unroll

@@ -17,7 +17,8 @@ constexpr double wanted_of_warps = 16;
 constexpr double near_best = 0.95;
 
 double row_values(const TypedConfig& config, const Shape& shape) {
-  const auto elements = static_cast<double>(config.vectors_in_registers(shape) * shape.vector() * shape.inputs);
+  const auto elements =
+      static_cast<double>(config.vectors_in_registers(shape) * shape.vector() * shape.inputs * shape.words_of_value());
   return config.registers == Registers::packed ? elements / 2 : elements;
 }
 

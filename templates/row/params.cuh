@@ -20,7 +20,7 @@ struct RowParams {
   int64 valid_cols_group;       ///< rows that share an entry of valid_cols
   int64 groups;                 ///< cooperative groups in the grid (GridGroup), or blocks per row (split)
   float scale;                  ///< positive
-  float log2e_high, log2e_low;  ///< scale * log2(e) in two floats
+  float log2e_high, log2e_low;  ///< scale * log2(e) in two floats; of f64: the halves of the bits of scale, as double
   float far_below;              ///< 120 / scale
   float large_maximum;          ///< 2^20 / scale
   int cols;                     ///< columns of the rows

@@ -17,30 +17,30 @@ struct ResidentConfig {
 template <typename Element, int vector>
 struct PackedVector {
   static constexpr bool converted = false;
-  static constexpr bool exact = sizeof(Element) == 4;  ///< stores any float without rounding
+  static constexpr bool exact = sizeof(Element) >= 4;  ///< stores any float without rounding
   Packed<Element, vector> packed;
 
   __device__ __forceinline__ void hold(const Packed<Element, vector>& loaded) { packed = loaded; }
-  __device__ __forceinline__ void get(float (&values)[vector]) {
+  __device__ __forceinline__ void get(Compute<Element> (&values)[vector]) {
     packed.forget_uses();  // otherwise the compiler keeps the unpacked row in registers, which defeats packing
     packed.unpack(values);
   }
-  __device__ __forceinline__ void put(const float (&values)[vector]) { packed.pack_from(values); }
+  __device__ __forceinline__ void put(const Compute<Element> (&values)[vector]) { packed.pack_from(values); }
 };
 
-/// A register vector as float32, converted once.
+/// A register vector as float32 (or double), converted once.
 template <typename Element, int vector>
 struct FloatVector {
   static constexpr bool converted = true;
   static constexpr bool exact = true;
-  float values_[vector];
+  Compute<Element> values_[vector];
 
   __device__ __forceinline__ void hold(const Packed<Element, vector>& loaded) { loaded.unpack(values_); }
-  __device__ __forceinline__ void get(float (&values)[vector]) const {
+  __device__ __forceinline__ void get(Compute<Element> (&values)[vector]) const {
 #pragma unroll
     for (int j = 0; j < vector; ++j) values[j] = values_[j];
   }
-  __device__ __forceinline__ void put(const float (&values)[vector]) {
+  __device__ __forceinline__ void put(const Compute<Element> (&values)[vector]) {
 #pragma unroll
     for (int j = 0; j < vector; ++j) values_[j] = values[j];
   }
@@ -55,6 +55,7 @@ struct RegisterRow {
   static constexpr int vectors = config.register_vectors + config.shared_vectors;
   static constexpr int shared_bytes = 0;
   static_assert(vectors == vectors_per_thread<shape, Group::group_size>, "the threads together hold the row");
+  using Value = Compute<Element>;
   using Vector = RegisterVector<Element, vector>;
 
   Vector registers[in_registers > 0 ? in_registers : 1];
@@ -63,11 +64,11 @@ struct RegisterRow {
 
   /// Returns whether vector i stores any float without rounding.
   static __device__ __forceinline__ constexpr bool exact(int) { return Vector::exact; }
-  __device__ __forceinline__ void get(int i, float (&values)[vector]) { registers[i].get(values); }
-  __device__ __forceinline__ void put(int i, const float (&values)[vector]) { registers[i].put(values); }
+  __device__ __forceinline__ void get(int i, Value (&values)[vector]) { registers[i].get(values); }
+  __device__ __forceinline__ void put(int i, const Value (&values)[vector]) { registers[i].put(values); }
 
   /// Loads a row; excluded elements read as `outside`.
-  __device__ __forceinline__ void load(const Element* row, Range seen, int thread_rank, float outside) {
+  __device__ __forceinline__ void load(const Element* row, Range seen, int thread_rank, Value outside) {
     load_vectors_of_row<Element, shape, config.load, Group::group_size, in_registers>(
         row, thread_rank, seen, outside, [&](int i, const Packed<Element, vector>& loaded) { registers[i].hold(loaded); });
   }
@@ -75,15 +76,15 @@ struct RegisterRow {
   __device__ __forceinline__ void arrived() {}
 
   /// Returns the maximum of the loaded elements.
-  __device__ __forceinline__ float largest() {
-    float result = Maximum::identity();
+  __device__ __forceinline__ Value largest() {
+    Value result = Maximum::identity();
     PackedMaximum<Element> packed;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
       if constexpr (sizeof(Element) == 2 && vector > 1 && !Vector::converted) {
         packed.include(registers[i].packed);
       } else {
-        float values[vector];
+        Value values[vector];
         get(i, values);
         result = maximum_or_nan(result, largest_of(values));
       }
@@ -103,10 +104,10 @@ struct RegisterRow {
 #pragma unroll
     for (int i = 0; i < in_registers; ++i) {
       if (i == at) {
-        float values[vector];
+        Value values[vector];
         registers[i].get(values);
 #pragma unroll
-        for (int j = 0; j < vector; ++j) values[j] = j == element ? Maximum::identity() : values[j];
+        for (int j = 0; j < vector; ++j) values[j] = j == element ? Value(Maximum::identity()) : values[j];
         registers[i].put(values);
       }
     }

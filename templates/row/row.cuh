@@ -20,7 +20,26 @@ struct RowShape {
   bool valid_cols = false;  ///< each row has its own length
   bool safe = false;        ///< fully masked rows give 0 instead of NaN
   int mask_vector = 1;      ///< mask elements per load; divides `vector`
+  bool wide = false;        ///< elements, values and sums are double
 };
+
+/// The type of a row's values and sums.
+template <const RowShape& shape>
+using Number = typename If<shape.wide, double, float>::type;
+
+struct DoubleMaximum;
+struct DoubleSum;
+/// Reductions of a row's values.
+template <const RowShape& shape>
+using RowMaximum = typename If<shape.wide, DoubleMaximum, Maximum>::type;
+template <const RowShape& shape>
+using RowSum = typename If<shape.wide, DoubleSum, Sum>::type;
+
+/// Returns the scale of a row's elements.
+template <typename Number>
+__device__ __forceinline__ Number scale_of(const RowParams& params) {
+  return params.scale;
+}
 
 /// Compile-time choices of the generated source:
 ///   Edges, SeenEdges  how vectors may cross the ends of a row, and of its contributing range (device/edges.cuh)
@@ -94,8 +113,8 @@ struct Row {
 struct NoMask {
   static constexpr bool present = false, adds = false;
   template <const RowShape& shape>
-  static __device__ __forceinline__ void apply(const RowParams&, const Row<shape>&, int64, bool, float,
-                                               const float (&)[shape.vector]) {}
+  static __device__ __forceinline__ void apply(const RowParams&, const Row<shape>&, int64, bool, Number<shape>,
+                                               const Number<shape> (&)[shape.vector]) {}
 };
 
 /// Returns the first column of vector `i` of thread `thread_rank`.
@@ -128,7 +147,7 @@ __device__ __forceinline__ Range range_for(const Range& range, int i) {
 /// Loads vector `i` of this thread; excluded elements read as `outside`.
 template <typename Element, const RowShape& shape, LoadHint hint, int group_size>
 __device__ __forceinline__ Packed<Element, shape.vector> load_of_row(const Element* row, int i, int thread_rank, Range seen,
-                                                                     float outside) {
+                                                                     Compute<Element> outside) {
   using Edges = typename RowFeatures<shape>::SeenEdges;
   if constexpr (shape.least_cols > 0) seen = range_for<Edges, shape, group_size>(seen, i);
   return Edges::template load<Element, shape.vector, hint>(row, column_of<shape, group_size>(i, thread_rank), seen,
@@ -137,8 +156,8 @@ __device__ __forceinline__ Packed<Element, shape.vector> load_of_row(const Eleme
 
 /// Loads the first `count` vectors of this thread and passes them to hold(i, vector); excluded elements read as `outside`.
 template <typename Element, const RowShape& shape, LoadHint hint, int group_size, int count, typename Hold>
-__device__ __forceinline__ void load_vectors_of_row(const Element* row, int thread_rank, Range seen, float outside,
-                                                    const Hold& hold) {
+__device__ __forceinline__ void load_vectors_of_row(const Element* row, int thread_rank, Range seen,
+                                                    Compute<Element> outside, const Hold& hold) {
   if constexpr (shape.least_cols > 0 && shape.vector > 2 && count > 0) {
     using Edges = typename RowFeatures<shape>::SeenEdges;
     if constexpr (Edges::late_ends) {
@@ -159,7 +178,7 @@ __device__ __forceinline__ void load_vectors_of_row(const Element* row, int thre
 /// Stores the elements of vector `i` of this thread that are in the row.
 template <typename Element, const RowShape& shape, StoreHint hint, int group_size>
 __device__ __forceinline__ void store_of_row(Element* output, int i, int thread_rank, const Row<shape>& row,
-                                             const float (&values)[shape.vector]) {
+                                             const Compute<Element> (&values)[shape.vector]) {
   using Edges = typename RowFeatures<shape>::Edges;
   const int64 column = column_of<shape, group_size>(i, thread_rank);
   if constexpr (shape.least_cols > 0)

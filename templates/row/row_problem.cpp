@@ -35,7 +35,8 @@ std::string RowProblem::why_invalid(const DeviceInfo& device, const Config& conf
 }
 
 LaunchPlan RowProblem::launch_plan(const Config& config, const DeviceInfo& device) const {
-  return row::launch_plan(TypedConfig::parse(config), shape_, device, std::string(op().name()), array_view(), own_);
+  return row::launch_plan(TypedConfig::parse(config), shape_, device, std::string(op().name()), array_view(), own_,
+                          usual_part_bytes * shape_.words_of_value());
 }
 
 std::string capacity_class(const ParsedProblem& problem, const Shape& shape) {

@@ -119,7 +119,8 @@ class Geometries {
     int others = full_ ? 4 : 1;
     int most = full_ || fits_easily() ? 64 : 3;  // long rows take long to compile
     for (const TypedConfig& config : ranked_blocks(shape_, device_)) {
-      const std::int64_t elements = config.vectors_per_thread(shape_) * shape_.vector() * shape_.inputs;
+      const std::int64_t elements =
+          config.vectors_per_thread(shape_) * shape_.vector() * shape_.inputs * shape_.words_of_value();
       const bool packed = config.registers == Registers::packed;
       if (vectors_ * 2 <= config.threads || elements > (full_ ? 128 : 96) || (!full_ && elements < 8)) continue;
       if (!full_ && !packed && elements > 64) continue;
@@ -230,7 +231,7 @@ class Geometries {
         for (const int unroll : {4, 2, 8, 1}) tiles.push_back({threads, unroll});
     } else if (shape_.rows < 2 * device_.sm_count) {
       tiles = {{1024, 8}, {512, 4}, {1024, 4}, {512, 8}, {256, 8}};
-    } else if (size_of(shape_.input) == 4) {
+    } else if (size_of(shape_.input) >= 4) {
       tiles = {{512, 4}, {512, 2}, {1024, 4}, {256, 4}, {256, 8}};
     } else {
       tiles = {{256, 4}, {512, 2}, {512, 4}, {128, 8}, {1024, 2}};

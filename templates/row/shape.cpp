@@ -56,14 +56,14 @@ int Shape::line() const noexcept {
 }
 
 std::int64_t Shape::resident_element_bytes() const noexcept {
-  if (options.mask == Mask::add) return std::int64_t{4} * inputs;
+  if (options.mask == Mask::add) return std::int64_t{4} * words_of_value() * inputs;
   std::int64_t bytes = 0;
   for (int i = 0; i < inputs; ++i) bytes += size_of(input_dtype(i));
   return bytes;
 }
 
 std::int64_t Shape::least_resident_bytes() const noexcept {
-  std::int64_t bytes = options.mask == Mask::add ? 4 : size_of(input);
+  std::int64_t bytes = options.mask == Mask::add ? 4 * words_of_value() : size_of(input);
   for (int i = 0; i < inputs; ++i)
     if (in[static_cast<std::size_t>(i)].dtype) bytes = std::min(bytes, size_of(input_dtype(i)));
   return bytes;

@@ -50,6 +50,10 @@ struct Shape {
   Options options;
 
   bool backward() const noexcept { return inputs == 2 && !is_program; }
+  /// Returns whether elements are f64. Values and sums of a row are double then, as large as two floats.
+  bool wide() const noexcept { return input == DType::f64; }
+  /// Returns the registers that a value of a row takes.
+  int words_of_value() const noexcept { return wide() ? 2 : 1; }
   DType input_dtype(int index) const noexcept { return in[static_cast<std::size_t>(index)].dtype.value_or(input); }
   DType more_output_dtype(int index) const noexcept {
     return more_out[static_cast<std::size_t>(index)].dtype.value_or(output);

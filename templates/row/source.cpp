@@ -89,6 +89,7 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
   if (options.valid_cols) text += member("valid_cols", true);
   if (options.safe) text += member("safe", true);
   if (options.mask != Mask::none) text += member("mask_vector", shape.mask_vector());
+  if (shape.wide()) text += member("wide", true);
   text += "};\n\n" + features(shape, more);
   if (config.variant == Variant::persistent) {
     text += persistent_config(config, shape) + "\nusing Group = tunesmith::" + group(config) + ";\n";
@@ -222,9 +223,10 @@ SourceParts source_parts(const TypedConfig& config, const Shape& shape, const st
   const auto kernel_of = [&](const char* suffix, const char* function, const std::string& more = {}) {
     return kernel(config, entry + suffix, own.type(), kernels.function + function, arguments + more);
   };
-  parts.main_template = kernels.files + (config.variant == Variant::persistent ? "persistent.cuh"
-                                         : config.holds_row()                  ? "resident.cuh"
-                                                                               : "tiled.cuh");
+  parts.main_template = kernels.files + (config.variant == Variant::persistent ? "persistent"
+                                         : config.holds_row()                  ? "resident"
+                                                                               : "tiled");
+  parts.main_template += shape.wide() ? "_f64.cuh" : ".cuh";
   if (config.variant == Variant::persistent)
     parts.kernels = kernel_of("", "_persistent", ", Group");
   else if (config.holds_row())

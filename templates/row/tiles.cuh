@@ -62,7 +62,7 @@ __device__ __forceinline__ void over_tiles(int64 cols, int part, int64 end, cons
 
 /// Loads a tile: `unroll` vectors per thread, all in flight at once.
 template <typename Element, const RowShape& shape, const TiledConfig& config, LoadHint hint>
-__device__ __forceinline__ void load_tile(const Element* row, int64 begin, Range seen, bool inside, float outside,
+__device__ __forceinline__ void load_tile(const Element* row, int64 begin, Range seen, bool inside, Compute<Element> outside,
                                           Packed<Element, shape.vector> (&tile)[config.unroll]) {
 #pragma unroll
   for (int i = 0; i < config.unroll; ++i)

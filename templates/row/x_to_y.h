@@ -16,6 +16,9 @@ struct RowsInPlace {
   std::int64_t& alignment;
 };
 
+/// Throws Error(invalid_argument) unless both dtypes are f64, or none: kernels compute in one precision. `name`: of the
+/// second one's field.
+void check_wide(DType dtype, std::string_view name, DType other);
 /// Gives both arrays the smaller alignment. Throws Error(invalid_argument) if their dtypes or strides differ.
 void complete_in_place(const RowsInPlace& input, const RowsInPlace& output);
 

@@ -18,7 +18,7 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
 
   Group group(params.workspace, params.groups);
   const int thread_rank = group.thread_rank();
-  const float absent = absent_y<Input, shape>();
+  const Number<shape> absent = absent_y<Input, shape>();
   unsigned char* const memory = config.shared_vectors > 0 ? dynamic_shared() : nullptr;
   ResidentRow dy(memory);
   ResidentRow y(memory + ResidentRow::shared_bytes);
@@ -29,12 +29,12 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
     y.load(row.template input<Input>(params, 1), row.seen, thread_rank, absent);
     group.start();
 
-    CompensatedSum running_sum;
-    float not_empty = 0.0f;
+    CompensatedSumOf<Number<shape>> running_sum;
+    Number<shape> not_empty = 0.0f;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
       if (i == ResidentRow::in_registers) y.arrived();
-      float dy_values[vector], y_values[vector];
+      Number<shape> dy_values[vector], y_values[vector];
       dy.get(i, dy_values);
       y.get(i, y_values);
       if constexpr (RowFeatures<shape>::Mask::present) {
@@ -48,8 +48,8 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
       include_in_sum<Input, shape>(running_sum, dy_values, y_values);
       if constexpr (shape.safe && shape.logarithm) not_empty = maximum(not_empty, not_zero<Input, shape>(y_values));
     }
-    const FloatPair sum = group.template reduce<0>(running_sum.both(), SumOfTwoFloats());
-    if constexpr (shape.safe && shape.logarithm) not_empty = group.template reduce<1>(not_empty, Maximum());
+    const PairOf<Number<shape>> sum = group.template reduce<0>(running_sum.both(), SumOfTwo<Number<shape>>());
+    if constexpr (shape.safe && shape.logarithm) not_empty = group.template reduce<1>(not_empty, RowMaximum<shape>());
 
     const SoftmaxGradient<shape> gradient(params, sum, not_empty);
     if (!exists) return;
@@ -59,7 +59,7 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
       if constexpr (shape.least_cols > 0) {
         if (beyond_row<shape, Group::group_size>(row, i)) break;
       }
-      float dy_values[vector], y_values[vector];
+      Number<shape> dy_values[vector], y_values[vector];
       dy.get(i, dy_values);
       y.get(i, y_values);
       gradient.compute(dy_values, y_values);

@@ -10,12 +10,12 @@ struct SoftmaxExchange {
   /// Replaces this block's `part` by the whole row's. Returns the factor that rescales exponentials from this block's
   /// maximum to the row's. `nothing`: the block has no element above -inf.
   template <const RowShape& shape, typename Group, typename Exponential>
-  static __device__ __forceinline__ SplitPower combine_blocks(Group& group, const RowParams& params,
-                                                              const Exponential& exponential, bool nothing,
-                                                              SoftmaxPartial& part) {
-    SplitPower rescale = {1.0f, 1.0f};
+  static __device__ __forceinline__ auto combine_blocks(Group& group, const RowParams& params,
+                                                        const Exponential& exponential, bool nothing,
+                                                        SoftmaxPartial<shape>& part) {
+    SplitPowerOf<Number<shape>> rescale = {1.0f, 1.0f};
     RunningSoftmax<shape> all(params);
-    group.exchange(part, [&](const SoftmaxPartial& other) { all.include(other); });
+    group.exchange(part, [&](const SoftmaxPartial<shape>& other) { all.include(other); });
     part = combine_block<Group::threads>(all);
     if (!nothing) rescale = exponential.split_rescale_to(Exponential(part.largest, exponent_scale<shape>(params)));
     return rescale;

@@ -17,20 +17,20 @@ struct LogSoftmaxResult {
   /// subtract half the elements and apply twice the scale.
   static constexpr bool halves = shape.scaled && !RowFeatures<shape>::Mask::adds;
 
-  float largest;
-  float log_sum;  // ln of the sum relative to the maximum; at least 0
-  float scale;
+  Number<shape> largest;
+  Number<shape> log_sum;  // ln of the sum relative to the maximum; at least 0
+  Number<shape> scale;
   bool empty;
 
-  __device__ __forceinline__ LogSoftmaxResult(const RowParams& params, float row_largest, SoftmaxSums sums,
-                                              SplitPower = {1.0f, 1.0f})
+  __device__ __forceinline__ LogSoftmaxResult(const RowParams& params, Number<shape> row_largest, SoftmaxSums<shape> sums,
+                                              SplitPowerOf<Number<shape>> = {1.0f, 1.0f})
       : largest(row_largest),
         log_sum(0.0f),
-        scale(halves ? params.scale : 1.0f),
+        scale(halves ? scale_of<Number<shape>>(params) : Number<shape>(1)),
         empty(shape.safe && row_largest == Maximum::identity()) {
     const Exponential exponential(row_largest, exponent_scale<shape>(params));
-    const float most = exponential(exponential.centered(largest));
-    const float sum_excluding_max = add(divide(sums.first, most), subtract(sums.second, 1.0f));
+    const Number<shape> most = exponential(exponential.centered(largest));
+    const Number<shape> sum_excluding_max = add(divide(sums.first, most), subtract(sums.second, Number<shape>(1)));
     log_sum = is_finite(largest) ? log_of_one_plus(sum_excluding_max) : float_of(nan_bits);
   }
 
@@ -38,13 +38,14 @@ struct LogSoftmaxResult {
   __device__ __forceinline__ void under(const Exponential&) {}
 
   template <bool rescaled = false>
-  __device__ __forceinline__ void compute(float (&values)[shape.vector]) const {
+  __device__ __forceinline__ void compute(Number<shape> (&values)[shape.vector]) const {
+    constexpr Number<shape> half = 0.5f, two = 2.0f;
 #pragma unroll
     for (int j = 0; j < shape.vector; ++j) {
-      const float below =
-          halves ? subtract(multiply(values[j], 0.5f), multiply(largest, 0.5f)) : subtract(values[j], largest);
+      const Number<shape> below =
+          halves ? subtract(multiply(values[j], half), multiply(largest, half)) : subtract(values[j], largest);
       // Both terms have the same sign, so they do not cancel.
-      values[j] = fused_multiply_add(below, halves ? multiply(scale, 2.0f) : scale, -log_sum);
+      values[j] = fused_multiply_add(below, halves ? multiply(scale, two) : scale, -log_sum);
     }
     clear_if<shape>(empty, values);
   }
@@ -57,15 +58,17 @@ struct LogSoftmaxFunction {
   /// Replaces the elements of a vector by exponentials. Returns the sum of those below the maximum and adds the number of
   /// maxima to `max_count`.
   template <const RowShape& shape, typename Exponential>
-  static __device__ __forceinline__ float sum_of_exponentials(const Exponential& exponential, float largest,
-                                                              float& max_count, float (&values)[shape.vector]) {
-    float sum_excluding_max = 0.0f;
+  static __device__ __forceinline__ Number<shape> sum_of_exponentials(const Exponential& exponential, Number<shape> largest,
+                                                                      Number<shape>& max_count,
+                                                                      Number<shape> (&values)[shape.vector]) {
+    constexpr Number<shape> none = 0.0f, one = 1.0f;
+    Number<shape> sum_excluding_max = none;
 #pragma unroll
     for (int j = 0; j < shape.vector; ++j) {
       const bool tie = values[j] == largest;
       values[j] = exponential(exponential.centered(values[j]));
-      sum_excluding_max = add(sum_excluding_max, tie ? 0.0f : values[j]);
-      max_count = add(max_count, tie ? 1.0f : 0.0f);
+      sum_excluding_max = add(sum_excluding_max, tie ? none : values[j]);
+      max_count = add(max_count, tie ? one : none);
     }
     return sum_excluding_max;
   }

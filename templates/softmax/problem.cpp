@@ -32,6 +32,7 @@ row::Options options_of(const SoftmaxOptions& options, const SoftmaxRows& of) {
 
 /// Rows without columns have no elements: the shape is that of no rows, so that nothing is launched.
 row::Shape without_empty_rows(row::Shape shape) {
+  if (shape.wide()) shape.more_smem_bytes = 1024;  // partials of double
   if (shape.cols > 0) return shape;
   shape.rows = 0;
   shape.cols = 1;
@@ -61,8 +62,9 @@ row::Shape shape_of(const SoftmaxBackwardProblem& problem) {
   return without_empty_rows(shape);
 }
 
-void complete_options(SoftmaxOptions& options, std::int64_t rows) {
-  options.scale = static_cast<double>(static_cast<float>(options.scale));  // the kernel's factor
+void complete_options(SoftmaxOptions& options, std::int64_t rows, DType dtype) {
+  if (dtype != DType::f64) options.scale = static_cast<double>(static_cast<float>(options.scale));  // the kernel's factor
+  if (options.mask.dtype == DType::f64) row::check_wide(dtype, "mask_dtype", DType::f64);
   if (std::optional<std::int64_t>& inner = options.mask.inner; inner) inner = std::min(*inner, rows);
 }
 
@@ -79,20 +81,22 @@ std::string_view summary_of(const SoftmaxBackwardProblem& problem) noexcept {
 }
 
 void complete(SoftmaxProblem& p) {
+  row::check_wide(p.dtype, "out_dtype", p.output());
   if (p.strided())
     complete_strided(p);
   else
     row::complete_x_to_y(p);
-  complete_options(p.options, p.rows);
+  complete_options(p.options, p.rows, p.dtype);
 }
 
 void complete(SoftmaxBackwardProblem& p) {
+  row::check_wide(p.dtype, "out_dtype", p.output());
   if (p.strided())
     complete_strided(p);
   else if (p.in_place)
     row::complete_in_place({"dy", p.dtype, *p.dy_row_stride, p.dy_alignment},
                            {"dx", p.output(), *p.dx_row_stride, p.dx_alignment});
-  complete_options(p.options, p.rows);
+  complete_options(p.options, p.rows, p.dtype);
 }
 
 ParsedSoftmax::ParsedSoftmax(const Op& op, const SoftmaxProblem& problem) : RowProblem(op, problem, shape_of(problem)) {}

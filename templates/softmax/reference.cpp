@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "templates/half.h"
+#include "templates/long_sum.h"
 #include "templates/row/check.h"
 #include "templates/sampling.h"
 
@@ -20,7 +21,8 @@ constexpr std::int64_t edge_case_rows = 14;
 
 double edge_case_value(std::int64_t row, std::int64_t column, std::int64_t cols, DType dtype, std::uint64_t bits) noexcept {
   const double normal = bell(bits);
-  const double huge = dtype == DType::f16 ? 6e4 : 3e38;
+  const bool wide = dtype == DType::f64;
+  const double huge = dtype == DType::f16 ? 6e4 : wide ? 1.7e308 : 3e38;
   switch (row) {
     case 0: return 3.0;                                     // equal values
     case 1: return -INFINITY;                               // NaN by definition
@@ -29,15 +31,16 @@ double edge_case_value(std::int64_t row, std::int64_t column, std::int64_t cols,
     case 4: return normal + 1e4;                            // large common offset
     case 5: return normal - 1e4;
     case 6: return column % 2 == 0 ? -INFINITY : normal;  // masked half
-    case 7: return normal * 1e-40;                        // denormals
+    case 7: return normal * (wide ? 1e-310 : 1e-40);      // denormals
     case 8:
-      return column == cols - 1 ? 100
-                                : -100 + normal;  // one element dominates; the other results are near the smallest numbers
-    case 9: return (uniform(bits) - 0.5) * 200;   // wide range
-    case 10: return (uniform(bits) - 0.5) * 2 * huge;  // widest range
+      return column == cols - 1
+                 ? 100
+                 : (wide ? -640 : -100) + normal;  // one element dominates; the other results are near the smallest numbers
+    case 9: return (uniform(bits) - 0.5) * (wide ? 1480 : 200);  // wide range
+    case 10: return (uniform(bits) - 0.5) * 2 * huge;            // widest range
     case 11: return column == 0 ? huge : huge * (1 - uniform(bits) * 1e-3);
-    case 12: return column < cols / 2 ? -INFINITY : normal;              // threads and tiles with -inf only
-    default: return column == 0 ? normal : normal - 90 * uniform(bits);  // results down to denormals
+    case 12: return column < cols / 2 ? -INFINITY : normal;                             // threads and tiles with -inf only
+    default: return column == 0 ? normal : normal - (wide ? 740 : 90) * uniform(bits);  // results down to denormals
   }
 }
 
@@ -106,8 +109,13 @@ void fill_mask(const Shape& shape, std::uint64_t seed, InputKind kind, const Hos
 /// sum times exp(y), which has the exponential's two units; where the difference cancels, these errors exceed units of the
 /// result: that is the slack. 16-bit: half a unit for the final rounding, and the effect of a relative error of 2^-16 before
 /// it.
+///
+/// f64, 8: an exponential has one unit for exp() and half a unit for its correction, which count twice in results with a
+/// large leading digit; the sum has the same error; additions, quotient and the rounding of the reference, which is computed
+/// in long double, have half a unit each.
 double allowed_ulp(DType output) noexcept {
   switch (output) {
+    case DType::f64: return 8.0;
     case DType::f16: return 0.5 + 0x1.0p-16 * 0x1.0p11;
     case DType::bf16: return 0.5 + 0x1.0p-16 * 0x1.0p8;
     default: return 6.0;
@@ -152,6 +160,46 @@ class Masking {
   const std::byte* valid_cols_ = nullptr;
 };
 
+/// scale * (x - origin) as a sum of two numbers: the error of one, multiplied by an exponent of 745, would be large.
+struct Exponent {
+  long double high, low;
+
+  Exponent(long double x, long double origin, long double scale) : high(x - origin) {
+    const long double included = high - x;
+    low = (x - (high - included)) - (origin + included);
+    if (scale == 1) return;
+    const long double scaled = high * scale;
+    low = std::fma(high, scale, -scaled) + low * scale;
+    high = scaled;
+  }
+  /// Below the exponent limit 0, where `low` may be NaN.
+  long double power() const { return high > -1000 ? std::exp(high) * (1 + low) : 0; }
+};
+
+/// The results of a row of f64 with a finite maximum, in long double, rounded once. An additive mask has scaled the
+/// elements.
+void wide_results(const Shape& shape, double largest, std::vector<double>& values) {
+  const long double scale = shape.options.mask == Mask::add ? 1 : shape.options.scale;
+  long double sum = 0, others = 0;
+  std::int64_t ties = 0;
+  for (const double value : values) {
+    const long double power = Exponent(value, largest, scale).power();
+    sum += power;
+    if (value == largest)
+      ++ties;
+    else
+      others += power;
+  }
+  const long double log_sum = std::log1p(others + static_cast<long double>(ties - 1));
+  for (double& value : values) {
+    const Exponent exponent(value, largest, scale);
+    if (!shape.logarithm)
+      value = static_cast<double>(exponent.power() / sum);
+    else if (!std::isinf(value))
+      value = static_cast<double>(exponent.high + (exponent.low - log_sum));
+  }
+}
+
 void forward_reference(const Shape& shape, const Masking& masking, const HostArray& x, std::int64_t row,
                        row::ReferenceRow& out) {
   const row::Elements elements{x.info};
@@ -159,16 +207,20 @@ void forward_reference(const Shape& shape, const Masking& masking, const HostArr
   std::vector<double>& values = out.result;
   // 16-bit arithmetic flushes terms below 2^-142 to zero.
   std::ranges::fill(out.slack, shape.logarithm && shape.output == DType::bf16 ? 0x1.0p-126 : 0.0);
+  // Each denormal term of a sum has lost digits, at most three times: as an exponential, and when it is rescaled.
+  if (shape.logarithm && shape.wide()) std::ranges::fill(out.slack, 0x1.8p-1073 * static_cast<double>(shape.cols));
   double largest = -INFINITY;
   bool has_nan = false;
   for (std::int64_t column = 0; column < shape.cols; ++column) {
     double value = -INFINITY;
     if (column < length && masking.keeps(row, column)) {
       value = read_element(shape.input, x.data, elements.at(row, column));
-      if (shape.options.mask == Mask::add)  // rounded to float32 by definition
+      if (shape.options.mask == Mask::add && shape.wide())
+        value = std::fma(value, shape.options.scale, masking.added(row, column));
+      else if (shape.options.mask == Mask::add)  // rounded to float32 by definition
         value = std::fmaf(static_cast<float>(value), static_cast<float>(shape.options.scale),
                           static_cast<float>(masking.added(row, column)));
-      else
+      else if (!shape.wide())
         value *= shape.options.scale;
     }
     values[static_cast<std::size_t>(column)] = value;
@@ -180,6 +232,7 @@ void forward_reference(const Shape& shape, const Masking& masking, const HostArr
     std::ranges::fill(values, empty ? 0.0 : NAN);
     return;
   }
+  if (shape.wide()) return wide_results(shape, largest, values);
   long double sum = 0, others = 0;
   std::int64_t ties = 0;
   for (double& value : values) {
@@ -198,13 +251,13 @@ void forward_reference(const Shape& shape, const Masking& masking, const HostArr
 }
 
 /// Error of a sum relative to the magnitudes of its terms: as in twice the precision, for some thousand additions.
-constexpr double twice_the_precision = 0x1.0p-42;
+double twice_the_precision(const Shape& shape) noexcept { return shape.wide() ? 0x1.0p-100 : 0x1.0p-42; }
 
 void backward_reference(const Shape& shape, const Masking& masking, const HostArray& dy, const HostArray& y,
                         std::int64_t row, row::ReferenceRow& out) {
   const row::Elements dy_elements{dy.info}, y_elements{y.info};
   const std::int64_t length = masking.length(row);
-  long double sum = 0;
+  LongSum terms;
   double size = 0;  // sum of the terms' magnitudes
   bool any_not_zero = false;
   const auto takes_part = [&](std::int64_t column) { return column < length && masking.keeps(row, column); };
@@ -213,11 +266,15 @@ void backward_reference(const Shape& shape, const Masking& masking, const HostAr
   for (std::int64_t column = 0; column < shape.cols; ++column) {
     if (!takes_part(column)) continue;
     any_not_zero = any_not_zero || result(column) != 0;
-    const long double term =
-        shape.logarithm ? gradient(column) : static_cast<long double>(gradient(column)) * result(column);
-    sum += term;
-    size += std::fabs(static_cast<double>(term));
+    if (shape.logarithm)
+      terms.include(gradient(column));
+    else
+      terms.include_product(gradient(column), result(column));
+    size += std::fabs(shape.logarithm ? gradient(column) : gradient(column) * result(column));
   }
+  const long double sum = terms.value();
+  // Digits that products of double lose as denormal numbers.
+  const double denormal = shape.wide() ? 0x1.0p-1072 * static_cast<double>(shape.cols) : 0;
   const bool empty = shape.options.safe && shape.logarithm && !any_not_zero;
   for (std::int64_t column = 0; column < shape.cols; ++column) {
     const auto at = static_cast<std::size_t>(column);
@@ -230,17 +287,20 @@ void backward_reference(const Shape& shape, const Masking& masking, const HostAr
     }
     if (empty) continue;
     if (shape.logarithm) {
-      const long double probability = std::exp(result(column));
+      const long double probability =
+          shape.wide() ? std::exp(static_cast<long double>(result(column))) : std::exp(result(column));
       out.result[at] = static_cast<double>(shape.options.scale * (gradient(column) - probability * sum));
       const double term = shape.options.scale * std::fabs(static_cast<double>(probability * sum));
-      const bool precise = shape.output == DType::f32;
-      out.slack[at] =
-          (precise ? 0x1.8p-22 : 0x1.0p-16) * term +
-          twice_the_precision * shape.options.scale * static_cast<double>(probability) * size +
-          0x1.0p-149 * shape.options.scale * std::fabs(static_cast<double>(sum));  // digits of a denormal probability
+      const double of_exponential = shape.wide() ? 0x1.8p-51 : shape.output == DType::f32 ? 0x1.8p-22 : 0x1.0p-16;
+      out.slack[at] = of_exponential * term +
+                      twice_the_precision(shape) * shape.options.scale * static_cast<double>(probability) * size +
+                      (shape.wide() ? 0x1.0p-1073 : 0x1.0p-149) * shape.options.scale *
+                          std::fabs(static_cast<double>(sum));  // digits of a denormal probability
     } else {
-      out.result[at] = static_cast<double>(shape.options.scale * result(column) * (gradient(column) - sum));
-      out.slack[at] = twice_the_precision * shape.options.scale * std::fabs(result(column)) * size;
+      const long double difference = (gradient(column) - terms.sum) - terms.lost;
+      out.result[at] = static_cast<double>(shape.options.scale * result(column) * difference);
+      out.slack[at] = denormal * shape.options.scale * std::fabs(result(column)) +
+                      twice_the_precision(shape) * shape.options.scale * std::fabs(result(column)) * size;
     }
   }
 }

@@ -6,6 +6,12 @@
 
 namespace tunesmith {
 
+/// Returns the device type that computes results of this dtype.
+constexpr std::string_view arithmetic_of(DType output) noexcept {
+  if (output == DType::f64) return "DoubleArithmetic";
+  return output == DType::f32 ? "PreciseArithmetic" : "FastArithmetic";
+}
+
 /// Implements ParsedProblem::fill_inputs. Of `shape`, rows count every position, and strides are not used.
 void fill_softmax_inputs(const row::Shape& shape, std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays);
 /// Implements ParsedProblem::check.

@@ -20,12 +20,12 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
   using Features = RowFeatures<shape>;
   using Exponential = typename Features::Arithmetic::Exponential;
   // The sum of a 16-bit element and its mask does not fit 16 bits.
-  using Stored = typename If<Features::Mask::adds, float, Input>::type;
+  using Stored = typename If<Features::Mask::adds, Number<shape>, Input>::type;
   constexpr int vector = shape.vector;
   using ResidentRow = typename Storage::template Row<Stored, shape, config, Group>;
   constexpr int vectors = ResidentRow::vectors;
 
-  const float outside = Maximum::identity();
+  const Number<shape> outside = Maximum::identity();
   Group group(params.workspace, params.groups);
   const int thread_rank = group.thread_rank();
   ResidentRow resident(config.shared_vectors > 0 ? dynamic_shared() : nullptr);
@@ -38,7 +38,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     } else {
 #pragma unroll
       for (int i = 0; i < vectors; ++i) {
-        float values[vector];
+        Number<shape> values[vector];
         load_of_row<Input, shape, config.load, Group::group_size>(x, i, thread_rank, row.seen, outside).unpack(values);
         Features::Mask::template apply<shape>(params, row, column_of<shape, Group::group_size>(i, thread_rank),
                                               !ragged<shape> && inside_row<shape, Group::group_size>(i), outside, values);
@@ -49,35 +49,36 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     group.start();
     using Local = typename If<Group::distant, BlockGroup<Group::threads>, Group>::type;
     Local local(nullptr, 0);
-    SoftmaxPartial part;
-    part.largest = local.template reduce<0>(resident.largest(), Maximum());
+    SoftmaxPartial<shape> part;
+    part.largest = local.template reduce<0>(resident.largest(), RowMaximum<shape>());
 
     // All elements of this block may be -inf although the row has others: any finite maximum makes their exponentials 0.
     const bool nothing = Group::distant && part.largest == Maximum::identity();
-    const Exponential exponential(nothing ? 0.0f : part.largest, exponent_scale<shape>(params));
+    const Exponential exponential(nothing ? Number<shape>(0) : part.largest, exponent_scale<shape>(params));
     typename Features::Arithmetic::template RunningSum<vectors> running_sum;
-    float max_count = 0.0f;
+    Number<shape> max_count = 0.0f;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
       if constexpr (shape.least_cols > 0) {
         if (beyond_row<shape, Group::group_size>(row, i)) break;
       }
-      float values[vector];
+      Number<shape> values[vector];
       resident.get(i, values);
       running_sum.include(
           Features::Function::template sum_of_exponentials<shape>(exponential, part.largest, max_count, values));
       if (ResidentRow::exact(i) && !shape.logarithm) resident.put(i, values);
     }
     if constexpr (shape.logarithm) {
-      const SoftmaxSums sums = local.template reduce<1>(SoftmaxSums{running_sum.value(), max_count}, SumOfEach());
+      const SoftmaxSums<shape> sums =
+          local.template reduce<1>(SoftmaxSums<shape>{running_sum.value(), max_count}, SumOfEach<Number<shape>>());
       part.sum = sums.first;
       part.max_count = sums.second;
     } else {
-      part.sum = local.template reduce<1>(running_sum.value(), Sum());
+      part.sum = local.template reduce<1>(running_sum.value(), RowSum<shape>());
       part.max_count = 0.0f;
     }
 
-    SplitPower rescale = {1.0f, 1.0f};  // of the resident exponentials
+    SplitPowerOf<Number<shape>> rescale = {1.0f, 1.0f};  // of the resident exponentials
     if constexpr (Group::distant)
       rescale = Exchange::template combine_blocks<shape>(group, params, exponential, nothing, part);
 
@@ -90,7 +91,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
       if constexpr (shape.least_cols > 0) {
         if (beyond_row<shape, Group::group_size>(row, i)) break;
       }
-      float values[vector];
+      Number<shape> values[vector];
       resident.get(i, values);
       if constexpr (shape.logarithm) {
         result.template compute<Group::distant>(values);

@@ -14,17 +14,17 @@ struct RunningSoftmax {
   using Exponential = typename Arithmetic::Exponential;
   static constexpr int many = 1 << 30;
 
-  ExponentScale scale;
-  float largest = Maximum::identity();
+  typename Exponential::Scale scale;
+  Number<shape> largest = Maximum::identity();
   typename Arithmetic::template RunningSum<many> sum;
-  float max_count = 0.0f;
+  Number<shape> max_count = 0.0f;
 
   __device__ __forceinline__ explicit RunningSoftmax(const RowParams& params) : scale(exponent_scale<shape>(params)) {}
 
   /// Adds vectors; rescales at most once.
   template <int count>
-  __device__ __forceinline__ void include(float (&values)[count][shape.vector]) {
-    float highest = largest_of(values[0]);
+  __device__ __forceinline__ void include(Number<shape> (&values)[count][shape.vector]) {
+    Number<shape> highest = largest_of(values[0]);
 #pragma unroll
     for (int i = 1; i < count; ++i) highest = maximum_or_nan(highest, largest_of(values[i]));
     raise_to(maximum_or_nan(largest, highest));
@@ -35,7 +35,7 @@ struct RunningSoftmax {
       sum.include(Function::template sum_of_exponentials<shape>(exponential, largest, max_count, values[i]));
   }
 
-  __device__ __forceinline__ void raise_to(float new_largest) {
+  __device__ __forceinline__ void raise_to(Number<shape> new_largest) {
     if (new_largest == largest) return;
     // An empty sum has no maximum: -inf - (-inf) would be NaN.
     if (largest != Maximum::identity()) {
@@ -45,7 +45,7 @@ struct RunningSoftmax {
         sum.rescale(before.rescale_to(now));
       } else {
         // Rescale in two steps: the factor may be denormal, but a confident row needs all digits of the sum.
-        const SplitPower factor = before.split_rescale_to(now);
+        const SplitPowerOf<Number<shape>> factor = before.split_rescale_to(now);
         sum.rescale(factor.first);
         sum.rescale(factor.second);
         // Former maxima are now below the maximum.
@@ -57,7 +57,7 @@ struct RunningSoftmax {
   }
 
   /// Adds the partial of another slice.
-  __device__ __forceinline__ void include(const SoftmaxPartial& part) {
+  __device__ __forceinline__ void include(const SoftmaxPartial<shape>& part) {
     if (part.largest == Maximum::identity()) return;
     raise_to(maximum_or_nan(largest, part.largest));
     RunningSoftmax other = *this;
@@ -73,11 +73,12 @@ struct RunningSoftmax {
 
 /// Reduces maximum and sums over a block; all threads get the result.
 template <int threads, const RowShape& shape>
-__device__ __forceinline__ SoftmaxPartial combine_block(RunningSoftmax<shape> state) {
+__device__ __forceinline__ SoftmaxPartial<shape> combine_block(RunningSoftmax<shape> state) {
   BlockGroup<threads> group(nullptr, 0);
-  const float largest = group.template reduce<2>(state.largest, Maximum());
+  const Number<shape> largest = group.template reduce<2>(state.largest, RowMaximum<shape>());
   state.raise_to(largest);
-  const SoftmaxSums sums = group.template reduce<3>(SoftmaxSums{state.sum.value(), state.max_count}, SumOfEach());
+  const SoftmaxSums<shape> sums =
+      group.template reduce<3>(SoftmaxSums<shape>{state.sum.value(), state.max_count}, SumOfEach<Number<shape>>());
   return {largest, sums.first, sums.second};
 }
 

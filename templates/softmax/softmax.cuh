@@ -8,17 +8,23 @@
 namespace tunesmith {
 
 /// Sums over a row relative to its maximum. For softmax, `first` is the sum of all exponentials; `second` is unused.
-using SoftmaxSums = FloatPair;
+template <const RowShape& shape>
+using SoftmaxSums = PairOf<Number<shape>>;
 
 /// Maximum of a slice of a row, and the slice's sums relative to it.
+template <const RowShape& shape>
 struct SoftmaxPartial {
-  float largest, sum, max_count;
+  Number<shape> largest, sum, max_count;
 };
 
 /// Returns the scale that the exponential applies: none with an additive mask, because elements were scaled before.
 template <const RowShape& shape>
-__device__ __forceinline__ ExponentScale exponent_scale(const RowParams& params) {
-  if constexpr (shape.scaled && !RowFeatures<shape>::Mask::adds)
+__device__ __forceinline__ auto exponent_scale(const RowParams& params) ->
+    typename RowFeatures<shape>::Arithmetic::Exponential::Scale {
+  constexpr bool scales = shape.scaled && !RowFeatures<shape>::Mask::adds;
+  if constexpr (scales && shape.wide)
+    return {scale_of<Number<shape>>(params)};
+  else if constexpr (scales)
     return {params.log2e_high, params.log2e_low, params.far_below, params.large_maximum};
   else
     return {};
@@ -26,10 +32,10 @@ __device__ __forceinline__ ExponentScale exponent_scale(const RowParams& params)
 
 /// Writes zeros for a fully masked row if the shape is `safe`.
 template <const RowShape& shape>
-__device__ __forceinline__ void clear_if(bool empty, float (&values)[shape.vector]) {
+__device__ __forceinline__ void clear_if(bool empty, Number<shape> (&values)[shape.vector]) {
   if constexpr (shape.safe) {
 #pragma unroll
-    for (int j = 0; j < shape.vector; ++j) values[j] = empty ? 0.0f : values[j];
+    for (int j = 0; j < shape.vector; ++j) values[j] = empty ? Number<shape>(0) : values[j];
   }
 }
 
@@ -41,12 +47,12 @@ struct SoftmaxResult {
 
   Exponential exponential;
   typename Arithmetic::Quotient share;
-  float rest;  // second factor of the rescaling, usually 1
+  Number<shape> rest;  // second factor of the rescaling, usually 1
   bool empty;
 
   /// `rescale`: factor for exponentials that are relative to another maximum.
-  __device__ __forceinline__ SoftmaxResult(const RowParams& params, float row_largest, SoftmaxSums sums,
-                                           SplitPower rescale = {1.0f, 1.0f})
+  __device__ __forceinline__ SoftmaxResult(const RowParams& params, Number<shape> row_largest, SoftmaxSums<shape> sums,
+                                           SplitPowerOf<Number<shape>> rescale = {1.0f, 1.0f})
       : exponential(row_largest, exponent_scale<shape>(params)),
         share(row_largest, sums.first, rescale.first),
         rest(rescale.second),
@@ -54,7 +60,7 @@ struct SoftmaxResult {
 
   /// Converts exponentials to probabilities; `rescaled`: they may be relative to another maximum.
   template <bool rescaled = false>
-  __device__ __forceinline__ void finish(float (&values)[shape.vector]) const {
+  __device__ __forceinline__ void finish(Number<shape> (&values)[shape.vector]) const {
 #pragma unroll
     for (int j = 0; j < shape.vector; ++j) values[j] = share(values[j]);
     if (rescaled && rest != 1.0f) {
@@ -69,7 +75,7 @@ struct SoftmaxResult {
 
   /// Converts elements to probabilities.
   template <bool rescaled = false>
-  __device__ __forceinline__ void compute(float (&values)[shape.vector]) const {
+  __device__ __forceinline__ void compute(Number<shape> (&values)[shape.vector]) const {
     center(exponential, values);
 #pragma unroll
     for (int j = 0; j < shape.vector; ++j) values[j] = exponential(values[j]);
@@ -83,8 +89,9 @@ struct SoftmaxFunction {
 
   /// Replaces the elements of a vector by exponentials; returns their sum.
   template <const RowShape& shape, typename Exponential>
-  static __device__ __forceinline__ float sum_of_exponentials(const Exponential& exponential, float, float&,
-                                                              float (&values)[shape.vector]) {
+  static __device__ __forceinline__ Number<shape> sum_of_exponentials(const Exponential& exponential, Number<shape>,
+                                                                      Number<shape>&,
+                                                                      Number<shape> (&values)[shape.vector]) {
     center(exponential, values);
     return exponentiate<shape.vector>(exponential, values);
   }

@@ -3,13 +3,14 @@
 #include "templates/row/source.h"
 
 #include "templates/softmax/op.h"
+#include "templates/softmax/reference.h"
 
 namespace tunesmith {
 
 row::Kernels ParsedSoftmax::kernels(const row::TypedConfig& config, const row::Shape& shape) const {
   using row::Variant;
   row::Kernels kernels;
-  kernels.features = {{"Arithmetic", shape.output == DType::f32 ? "PreciseArithmetic" : "FastArithmetic"}};
+  kernels.features = {{"Arithmetic", std::string(arithmetic_of(shape.output))}};
   if (shape.backward()) {
     kernels.files = "softmax/backward_";
     kernels.function = "softmax_backward";

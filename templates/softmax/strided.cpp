@@ -20,6 +20,10 @@ strided::Shape shape_without_arrays(const Problem& p) {
   shape.inner = p.inner;
   shape.in_place = p.in_place;
   shape.scale = p.options.scale;
+  if (p.dtype == DType::f64) {
+    shape.reduction_bytes *= 2;
+    shape.part_bytes *= 2;
+  }
   shape.logarithm = p.logarithm;
   shape.safe = p.options.safe;
   return shape;
@@ -83,14 +87,15 @@ Cost ParsedStridedSoftmax::cost() const {
 strided::Kernels ParsedStridedSoftmax::kernels() const {
   const strided::Shape& shape = this->shape();
   strided::Kernels kernels;
-  kernels.features = {{"Arithmetic", shape.output() == DType::f32 ? "PreciseArithmetic" : "FastArithmetic"}};
+  kernels.features = {{"Arithmetic", std::string(arithmetic_of(shape.output()))}};
+  const std::string ending = shape.wide() ? "_f64.cuh" : ".cuh";
   if (shape.backward()) {
-    kernels.main_template = "softmax/strided_backward.cuh";
+    kernels.main_template = "softmax/strided_backward" + ending;
     kernels.function = "softmax_backward_strided";
     kernels.steps = shape.logarithm ? "the sum of dy and the gradient" : "the sum of dy * y and the gradient";
     return kernels;
   }
-  kernels.main_template = "softmax/strided.cuh";
+  kernels.main_template = "softmax/strided" + ending;
   kernels.function = "softmax_strided";
   kernels.steps = "the maximum, the sum of exponentials and the result";
   kernels.features.emplace_back("Function", shape.logarithm ? "LogSoftmaxFunction" : "SoftmaxFunction");

@@ -22,19 +22,19 @@ struct StridedRunningSoftmax : RunningSoftmax<shape> {
 /// Reduces maxima and sums over the members of each lane.
 template <const RowShape& shape, const StridedConfig& config>
 __device__ __forceinline__ void combine_members(StridedRunningSoftmax<shape> (&states)[config.vector],
-                                                SoftmaxPartial (&whole)[config.vector]) {
+                                                SoftmaxPartial<shape> (&whole)[config.vector]) {
   constexpr int vector = config.vector;
-  float largest[vector];
-  SoftmaxSums sums[vector];
+  Number<shape> largest[vector];
+  SoftmaxSums<shape> sums[vector];
 #pragma unroll
   for (int j = 0; j < vector; ++j) largest[j] = states[j].largest;
-  reduce_members<2, config>(largest, Maximum());
+  reduce_members<2, config>(largest, RowMaximum<shape>());
 #pragma unroll
   for (int j = 0; j < vector; ++j) {
     states[j].raise_to(largest[j]);
     sums[j] = {states[j].sum.value(), states[j].max_count};
   }
-  reduce_members<3, config>(sums, SumOfEach());
+  reduce_members<3, config>(sums, SumOfEach<Number<shape>>());
 #pragma unroll
   for (int j = 0; j < vector; ++j) whole[j] = {largest[j], sums[j].first, sums[j].second};
 }
@@ -42,7 +42,8 @@ __device__ __forceinline__ void combine_members(StridedRunningSoftmax<shape> (&s
 /// Combines partials of slices of the columns, stored as [slices][vector][lanes].
 template <const RowShape& shape, const StridedConfig& config>
 __device__ __forceinline__ void combine_slices(const StridedParams& params, const StridedPlace<shape, config>& place,
-                                               const SoftmaxPartial* parts, SoftmaxPartial (&whole)[config.vector]) {
+                                               const SoftmaxPartial<shape>* parts,
+                                               SoftmaxPartial<shape> (&whole)[config.vector]) {
   constexpr int vector = config.vector;
   StridedRunningSoftmax<shape> states[vector];
 #pragma unroll
@@ -64,7 +65,7 @@ __device__ __forceinline__ void softmax_strided_resident(const StridedParams& pa
   using Features = RowFeatures<shape>;
   using Exponential = typename Features::Arithmetic::Exponential;
   constexpr int vector = config.vector, columns = config.columns;
-  constexpr bool keeps_exponentials = sizeof(Input) == 4 && !shape.logarithm;
+  constexpr bool keeps_exponentials = sizeof(Input) >= 4 && !shape.logarithm;
   constexpr bool shared = config.blocks_per_row > 1;  // by a cluster
 
   start_cluster<config>();
@@ -76,36 +77,36 @@ __device__ __forceinline__ void softmax_strided_resident(const StridedParams& pa
     held[i] = place.template load<config.load>(x, params.first_cols, place.begin + place.member + i * members<config>,
                                                Maximum::identity());
 
-  float largest[vector];
+  Number<shape> largest[vector];
 #pragma unroll
   for (int j = 0; j < vector; ++j) largest[j] = Maximum::identity();
 #pragma unroll
   for (int i = 0; i < columns; ++i) {
-    float values[vector];
+    Number<shape> values[vector];
     held[i].unpack(values);
 #pragma unroll
     for (int j = 0; j < vector; ++j) largest[j] = maximum_or_nan(largest[j], values[j]);
     if constexpr (sizeof(Input) == 2) held[i].forget_uses();  // float32 elements would take twice the registers
   }
-  reduce_members<0, config>(largest, Maximum());
+  reduce_members<0, config>(largest, RowMaximum<shape>());
 
   Later<Exponential> exponentials[vector];
   typename Features::Arithmetic::template RunningSum<columns> running[vector];
-  SoftmaxSums sums[vector];
+  SoftmaxSums<shape> sums[vector];
 #pragma unroll
   for (int j = 0; j < vector; ++j) {
     // A slice may be -inf only although the row has other elements: any finite maximum makes its exponentials 0.
-    const float under = shared && largest[j] == Maximum::identity() ? 0.0f : largest[j];
+    const Number<shape> under = shared && largest[j] == Maximum::identity() ? Number<shape>(0) : largest[j];
     exponentials[j].value = Exponential(under, exponent_scale<shape>(params.row));
     sums[j] = {0.0f, 0.0f};
   }
 #pragma unroll
   for (int i = 0; i < columns; ++i) {
-    float values[vector];
+    Number<shape> values[vector];
     held[i].unpack(values);
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
-      float one[1] = {values[j]};
+      Number<shape> one[1] = {values[j]};
       running[j].include(
           Features::Function::template sum_of_exponentials<shape>(exponentials[j].value, largest[j], sums[j].second, one));
       values[j] = one[0];
@@ -117,14 +118,14 @@ __device__ __forceinline__ void softmax_strided_resident(const StridedParams& pa
   }
 #pragma unroll
   for (int j = 0; j < vector; ++j) sums[j].first = running[j].value();
-  reduce_members<1, config>(sums, SumOfEach());
+  reduce_members<1, config>(sums, SumOfEach<Number<shape>>());
 
-  SplitPower rescale[vector];  // of the resident exponentials
+  SplitPowerOf<Number<shape>> rescale[vector];  // of the resident exponentials
 #pragma unroll
   for (int j = 0; j < vector; ++j) rescale[j] = {1.0f, 1.0f};
 #if TUNESMITH_SM >= 900
   if constexpr (shared) {
-    SoftmaxPartial own[vector], whole[vector];
+    SoftmaxPartial<shape> own[vector], whole[vector];
 #pragma unroll
     for (int j = 0; j < vector; ++j) own[j] = {largest[j], sums[j].first, sums[j].second};
     combine_slices<shape, config>(params, place, exchange_in_cluster(place, own), whole);
@@ -147,11 +148,11 @@ __device__ __forceinline__ void softmax_strided_resident(const StridedParams& pa
   Output* const y = place.template output<Output>(params);
 #pragma unroll
   for (int i = 0; i < columns; ++i) {
-    float values[vector];
+    Number<shape> values[vector];
     held[i].unpack(values);
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
-      float one[1] = {values[j]};
+      Number<shape> one[1] = {values[j]};
       if constexpr (keeps_exponentials)
         results[j].value.template finish<shared>(one);
       else
@@ -166,7 +167,7 @@ __device__ __forceinline__ void softmax_strided_resident(const StridedParams& pa
 template <typename Types, const RowShape& shape, const StridedConfig& config>
 __device__ __forceinline__ void softmax_strided_first_pass(const StridedParams& params,
                                                            const StridedPlace<shape, config>& place,
-                                                           SoftmaxPartial (&partials)[config.vector]) {
+                                                           SoftmaxPartial<shape> (&partials)[config.vector]) {
   using Input = typename Types::Input;
   constexpr int vector = config.vector, columns = config.columns;
   const Input* const x = place.template input<Input>(params, 0);
@@ -178,10 +179,10 @@ __device__ __forceinline__ void softmax_strided_first_pass(const StridedParams& 
 #pragma unroll
     for (int i = 0; i < columns; ++i)
       tile[i] = place.template load<config.load>(x, params.first_cols, column + i * members<config>, Maximum::identity());
-    float values[vector][columns][1];
+    Number<shape> values[vector][columns][1];
 #pragma unroll
     for (int i = 0; i < columns; ++i) {
-      float of_column[vector];
+      Number<shape> of_column[vector];
       tile[i].unpack(of_column);
 #pragma unroll
       for (int j = 0; j < vector; ++j) values[j][i][0] = of_column[j];
@@ -195,7 +196,7 @@ __device__ __forceinline__ void softmax_strided_first_pass(const StridedParams& 
 template <typename Types, const RowShape& shape, const StridedConfig& config>
 __device__ __forceinline__ void softmax_strided_second_pass(const StridedParams& params,
                                                             const StridedPlace<shape, config>& place,
-                                                            const SoftmaxPartial (&whole)[config.vector]) {
+                                                            const SoftmaxPartial<shape> (&whole)[config.vector]) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   using Result = typename RowFeatures<shape>::Function::template Result<shape>;
@@ -214,11 +215,11 @@ __device__ __forceinline__ void softmax_strided_second_pass(const StridedParams&
           place.template load<config.load_again>(x, params.first_cols, column + i * members<config>, Maximum::identity());
 #pragma unroll
     for (int i = 0; i < columns; ++i) {
-      float values[vector];
+      Number<shape> values[vector];
       tile[i].unpack(values);
 #pragma unroll
       for (int j = 0; j < vector; ++j) {
-        float one[1] = {values[j]};
+        Number<shape> one[1] = {values[j]};
         results[j].value.compute(one);
         values[j] = one[0];
       }
@@ -230,7 +231,7 @@ __device__ __forceinline__ void softmax_strided_second_pass(const StridedParams&
 template <typename Types, const RowShape& shape, const StridedConfig& config>
 __device__ __forceinline__ void softmax_strided_two_pass(const StridedParams& params) {
   const StridedPlace<shape, config> place(params);
-  SoftmaxPartial whole[config.vector];
+  SoftmaxPartial<shape> whole[config.vector];
   softmax_strided_first_pass<Types>(params, place, whole);
   softmax_strided_second_pass<Types>(params, place, whole);
 }
@@ -239,10 +240,11 @@ __device__ __forceinline__ void softmax_strided_two_pass(const StridedParams& pa
 template <typename Types, const RowShape& shape, const StridedConfig& config>
 __device__ __forceinline__ void softmax_strided_split_sums(const StridedParams& params) {
   const StridedPlace<shape, config> place(params);
-  SoftmaxPartial partials[config.vector];
+  SoftmaxPartial<shape> partials[config.vector];
   softmax_strided_first_pass<Types>(params, place, partials);
   if (place.member != 0 || !place.exists) return;
-  auto* const parts = static_cast<SoftmaxPartial*>(params.row.workspace) + block_index() * (config.vector * config.lanes);
+  auto* const parts =
+      static_cast<SoftmaxPartial<shape>*>(params.row.workspace) + block_index() * (config.vector * config.lanes);
 #pragma unroll
   for (int j = 0; j < config.vector; ++j) parts[j * config.lanes + place.lane] = partials[j];
 }
@@ -252,8 +254,8 @@ template <typename Types, const RowShape& shape, const StridedConfig& config>
 __device__ __forceinline__ void softmax_strided_split(const StridedParams& params) {
   constexpr int vector = config.vector, size = config.blocks_per_row * vector * config.lanes;
   const StridedPlace<shape, config> place(params);
-  const auto* const parts = static_cast<const SoftmaxPartial*>(params.row.workspace) + place.tile * size;
-  SoftmaxPartial whole[vector];
+  const auto* const parts = static_cast<const SoftmaxPartial<shape>*>(params.row.workspace) + place.tile * size;
+  SoftmaxPartial<shape> whole[vector];
   combine_slices<shape, config>(params, place, parts, whole);
   softmax_strided_second_pass<Types>(params, place, whole);
 }

@@ -6,10 +6,11 @@
 
 namespace tunesmith {
 
-/// A sum in two floats, and the maximum of not_zero(), of a position.
+/// A sum in two numbers, and the maximum of not_zero(), of a position.
+template <typename Number>
 struct StridedGradientPart {
-  FloatPair sum;
-  float not_zero, unused;
+  PairOf<Number> sum;
+  Number not_zero, unused;
 };
 
 /// The sums of one thread, and of all members.
@@ -17,18 +18,18 @@ template <typename Input, const RowShape& shape, const StridedConfig& config>
 struct StridedGradientSums {
   static constexpr int vector = config.vector;
   static constexpr bool finds_zeros = shape.safe && shape.logarithm;
-  CompensatedSum running[vector];
-  FloatPair sums[vector];
-  float found[vector];
+  CompensatedSumOf<Number<shape>> running[vector];
+  PairOf<Number<shape>> sums[vector];
+  Number<shape> found[vector];
 
   __device__ __forceinline__ StridedGradientSums() {
 #pragma unroll
     for (int j = 0; j < vector; ++j) found[j] = 0.0f;
   }
-  __device__ __forceinline__ void include(const float (&dy)[vector], const float (&y)[vector]) {
+  __device__ __forceinline__ void include(const Number<shape> (&dy)[vector], const Number<shape> (&y)[vector]) {
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
-      const float one_dy[1] = {dy[j]}, one_y[1] = {y[j]};
+      const Number<shape> one_dy[1] = {dy[j]}, one_y[1] = {y[j]};
       include_in_sum<Input, shape>(running[j], one_dy, one_y);
       if constexpr (finds_zeros) found[j] = maximum(found[j], not_zero<Input, shape>(one_y));
     }
@@ -39,8 +40,8 @@ struct StridedGradientSums {
   }
   template <int slot = 0>
   __device__ __forceinline__ void combine_members() {
-    reduce_members<slot, config>(sums, SumOfTwoFloats());
-    if constexpr (finds_zeros) reduce_members<slot + 1, config>(found, Maximum());
+    reduce_members<slot, config>(sums, SumOfTwo<Number<shape>>());
+    if constexpr (finds_zeros) reduce_members<slot + 1, config>(found, RowMaximum<shape>());
   }
 };
 
@@ -56,11 +57,11 @@ struct StridedGradients {
     for (int j = 0; j < vector; ++j) gradients[j].value = SoftmaxGradient<shape>(params.row, whole.sums[j], whole.found[j]);
   }
   /// Replaces dy by dx.
-  __device__ __forceinline__ void compute(float (&dy)[vector], const float (&y)[vector]) const {
+  __device__ __forceinline__ void compute(Number<shape> (&dy)[vector], const Number<shape> (&y)[vector]) const {
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
-      float one_dy[1] = {dy[j]};
-      const float one_y[1] = {y[j]};
+      Number<shape> one_dy[1] = {dy[j]};
+      const Number<shape> one_y[1] = {y[j]};
       gradients[j].value.compute(one_dy, one_y);
       dy[j] = one_dy[0];
     }
@@ -69,20 +70,20 @@ struct StridedGradients {
 
 /// Combines the sums of slices of the columns, stored as [slices][vector][lanes].
 template <typename Sums, const RowShape& shape, const StridedConfig& config>
-__device__ __forceinline__ void combine_slices(const StridedPlace<shape, config>& place, const StridedGradientPart* parts,
-                                               Sums& whole) {
+__device__ __forceinline__ void combine_slices(const StridedPlace<shape, config>& place,
+                                               const StridedGradientPart<Number<shape>>* parts, Sums& whole) {
   constexpr int vector = config.vector;
 #pragma unroll
   for (int j = 0; j < vector; ++j) {
-    whole.sums[j] = SumOfTwoFloats::identity();
+    whole.sums[j] = SumOfTwo<Number<shape>>::identity();
     whole.found[j] = 0.0f;
   }
   if (place.exists) {
     for (int part = place.member; part < config.blocks_per_row; part += members<config>) {
 #pragma unroll
       for (int j = 0; j < vector; ++j) {
-        const StridedGradientPart& other = parts[(part * vector + j) * config.lanes + place.lane];
-        whole.sums[j] = SumOfTwoFloats()(whole.sums[j], other.sum);
+        const StridedGradientPart<Number<shape>>& other = parts[(part * vector + j) * config.lanes + place.lane];
+        whole.sums[j] = SumOfTwo<Number<shape>>()(whole.sums[j], other.sum);
         whole.found[j] = maximum(whole.found[j], other.not_zero);
       }
     }
@@ -109,7 +110,7 @@ __device__ __forceinline__ void softmax_backward_strided_resident(const StridedP
   StridedGradientSums<Input, shape, config> sums;
 #pragma unroll
   for (int i = 0; i < columns; ++i) {
-    float dy_values[vector], y_values[vector];
+    Number<shape> dy_values[vector], y_values[vector];
     held_dy[i].unpack(dy_values);
     held_y[i].unpack(y_values);
     sums.include(dy_values, y_values);
@@ -122,7 +123,7 @@ __device__ __forceinline__ void softmax_backward_strided_resident(const StridedP
   sums.combine_members();
 #if TUNESMITH_SM >= 900
   if constexpr (config.blocks_per_row > 1) {
-    StridedGradientPart own[vector];
+    StridedGradientPart<Number<shape>> own[vector];
 #pragma unroll
     for (int j = 0; j < vector; ++j) own[j] = {sums.sums[j], sums.found[j], 0.0f};
     combine_slices(place, exchange_in_cluster(place, own), sums);
@@ -132,7 +133,7 @@ __device__ __forceinline__ void softmax_backward_strided_resident(const StridedP
   Output* const dx = place.template output<Output>(params);
 #pragma unroll
   for (int i = 0; i < columns; ++i) {
-    float dy_values[vector], y_values[vector];
+    Number<shape> dy_values[vector], y_values[vector];
     held_dy[i].unpack(dy_values);
     held_y[i].unpack(y_values);
     gradients.compute(dy_values, y_values);
@@ -158,7 +159,7 @@ __device__ __forceinline__ void over_strided_gradients(const StridedParams& para
     }
 #pragma unroll
     for (int i = 0; i < columns; ++i) {
-      float dy_values[vector], y_values[vector];
+      Number<shape> dy_values[vector], y_values[vector];
       dy_tile[i].unpack(dy_values);
       y_tile[i].unpack(y_values);
       use(column + i * members<config>, dy_values, y_values);
@@ -170,8 +171,8 @@ template <typename Types, const RowShape& shape, const StridedConfig& config, ty
 __device__ __forceinline__ void strided_gradient_first_pass(const StridedParams& params,
                                                             const StridedPlace<shape, config>& place, Sums& sums) {
   constexpr int vector = config.vector;
-  over_strided_gradients<config.load, Types>(params, place,
-                                             [&](int64, float(&dy)[vector], float(&y)[vector]) { sums.include(dy, y); });
+  over_strided_gradients<config.load, Types>(
+      params, place, [&](int64, Number<shape>(&dy)[vector], Number<shape>(&y)[vector]) { sums.include(dy, y); });
   sums.end_terms();
   sums.combine_members();
 }
@@ -183,10 +184,11 @@ __device__ __forceinline__ void strided_gradient_second_pass(const StridedParams
   constexpr int vector = config.vector;
   const StridedGradients<shape, config> gradients(params, whole);
   Output* const dx = place.template output<Output>(params);
-  over_strided_gradients<config.load_again, Types>(params, place, [&](int64 column, float(&dy)[vector], float(&y)[vector]) {
-    gradients.compute(dy, y);
-    place.store(dx, params.output_cols, column, dy);
-  });
+  over_strided_gradients<config.load_again, Types>(params, place,
+                                                   [&](int64 column, Number<shape>(&dy)[vector], Number<shape>(&y)[vector]) {
+                                                     gradients.compute(dy, y);
+                                                     place.store(dx, params.output_cols, column, dy);
+                                                   });
 }
 
 template <typename Types, const RowShape& shape, const StridedConfig& config>
@@ -204,8 +206,8 @@ __device__ __forceinline__ void softmax_backward_strided_split_sums(const Stride
   StridedGradientSums<typename Types::Input, shape, config> sums;
   strided_gradient_first_pass<Types>(params, place, sums);
   if (place.member != 0 || !place.exists) return;
-  auto* const parts =
-      static_cast<StridedGradientPart*>(params.row.workspace) + block_index() * (config.vector * config.lanes);
+  auto* const parts = static_cast<StridedGradientPart<Number<shape>>*>(params.row.workspace) +
+                      block_index() * (config.vector * config.lanes);
 #pragma unroll
   for (int j = 0; j < config.vector; ++j) parts[j * config.lanes + place.lane] = {sums.sums[j], sums.found[j], 0.0f};
 }
@@ -215,7 +217,7 @@ template <typename Types, const RowShape& shape, const StridedConfig& config>
 __device__ __forceinline__ void softmax_backward_strided_split(const StridedParams& params) {
   constexpr int size = config.blocks_per_row * config.vector * config.lanes;
   const StridedPlace<shape, config> place(params);
-  const auto* const parts = static_cast<const StridedGradientPart*>(params.row.workspace) + place.tile * size;
+  const auto* const parts = static_cast<const StridedGradientPart<Number<shape>>*>(params.row.workspace) + place.tile * size;
   StridedGradientSums<typename Types::Input, shape, config> whole;
   combine_slices(place, parts, whole);
   strided_gradient_second_pass<Types>(params, place, whole);

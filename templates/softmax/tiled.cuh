@@ -13,14 +13,15 @@ namespace tunesmith {
 
 /// Computes the partial of a block's slice of a row.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
-__device__ __forceinline__ SoftmaxPartial softmax_first_pass(const RowParams& params, const Row<shape>& row, int part) {
+__device__ __forceinline__ SoftmaxPartial<shape> softmax_first_pass(const RowParams& params, const Row<shape>& row,
+                                                                    int part) {
   using Input = typename Types::Input;
   RunningSoftmax<shape> state(params);
   const Input* const x = row.template input<Input>(params, 0);
   over_tiles<shape, config, !ragged<shape>>(columns_of<shape>(params), part, row.seen.end, [&](bool inside, int64 begin) {
     Packed<Input, shape.vector> tile[config.unroll];
     load_tile<Input, shape, config, config.load>(x, begin, row.seen, inside, Maximum::identity(), tile);
-    float values[config.unroll][shape.vector];
+    Number<shape> values[config.unroll][shape.vector];
 #pragma unroll
     for (int i = 0; i < config.unroll; ++i) {
       tile[i].unpack(values[i]);
@@ -35,7 +36,7 @@ __device__ __forceinline__ SoftmaxPartial softmax_first_pass(const RowParams& pa
 /// Reads a block's slice of a row again and writes the result.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_second_pass(const RowParams& params, const Row<shape>& row, int part,
-                                                    const SoftmaxPartial& statistics) {
+                                                    const SoftmaxPartial<shape>& statistics) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   const typename RowFeatures<shape>::Function::template Result<shape> result(params, statistics.largest,
@@ -49,7 +50,7 @@ __device__ __forceinline__ void softmax_second_pass(const RowParams& params, con
 #pragma unroll
     for (int i = 0; i < config.unroll; ++i) {
       const int64 column = begin + (i * config.threads + thread_index()) * shape.vector;
-      float values[shape.vector];
+      Number<shape> values[shape.vector];
       tile[i].unpack(values);
       RowFeatures<shape>::Mask::template apply<shape>(params, row, column, inside && !ragged<shape>, Maximum::identity(),
                                                       values);
@@ -64,7 +65,7 @@ template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_two_pass(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {
     const Row<shape> row(params, index, static_cast<const typename Types::Input*>(nullptr));
-    const SoftmaxPartial statistics = softmax_first_pass<Types, shape, config>(params, row, part);
+    const SoftmaxPartial<shape> statistics = softmax_first_pass<Types, shape, config>(params, row, part);
     softmax_second_pass<Types, shape, config>(params, row, part, statistics);
   });
 }
@@ -74,8 +75,9 @@ template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_split_sums(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {
     const Row<shape> row(params, index, static_cast<const typename Types::Input*>(nullptr));
-    const SoftmaxPartial sums = softmax_first_pass<Types, shape, config>(params, row, part);
-    if (thread_index() == 0) static_cast<SoftmaxPartial*>(params.workspace)[index * config.blocks_per_row + part] = sums;
+    const SoftmaxPartial<shape> sums = softmax_first_pass<Types, shape, config>(params, row, part);
+    if (thread_index() == 0)
+      static_cast<SoftmaxPartial<shape>*>(params.workspace)[index * config.blocks_per_row + part] = sums;
   });
 }
 
@@ -84,7 +86,7 @@ template <typename Types, const RowShape& shape, const TiledConfig& config>
 __device__ __forceinline__ void softmax_split(const RowParams& params) {
   over_parts<shape, config>(params, [&](int64 index, int part) {
     const Row<shape> row(params, index, static_cast<const typename Types::Input*>(nullptr));
-    const auto* const parts = static_cast<const SoftmaxPartial*>(params.workspace) + index * config.blocks_per_row;
+    const auto* const parts = static_cast<const SoftmaxPartial<shape>*>(params.workspace) + index * config.blocks_per_row;
     RunningSoftmax<shape> state(params);
     for (int i = thread_index(); i < config.blocks_per_row; i += config.threads) state.include(parts[i]);
     softmax_second_pass<Types, shape, config>(params, row, part, combine_block<config.threads>(state));

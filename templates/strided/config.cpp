@@ -75,13 +75,15 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
         4096));
   }
   const std::int64_t words = (vector * size_of(shape.input()) + 3) / 4 * shape.inputs;
-  const bool precise = shape.output() == DType::f32;
+  const bool precise = shape.output() == DType::f32 || shape.wide();
+  const int words_of_value = shape.wide() ? 2 : 1;
   std::int64_t needed = columns(shape) * words + 24;                                // the elements, and addresses
-  needed += vector * (shape.backward() ? 4 : precise ? 6 : 3);                      // maxima, sums, exponentials
+  needed += vector * (shape.backward() ? 4 : precise ? 6 : 3) * words_of_value;     // maxima, sums, exponentials
+  if (shape.wide()) needed += 20;                                                   // the exponential of double
   if (size_of(shape.input()) == 2) needed += vector * (shape.backward() ? 10 : 2);  // elements as float32
-  if (variant == Variant::cluster) needed += 2 * vector;                            // the factors of the exponentials
+  if (variant == Variant::cluster) needed += 2 * vector * words_of_value;           // the factors of the exponentials
   needed += vector * shape.more_registers;
-  if (reads_twice()) needed += shape.backward() ? 0 : 2 * vector;  // the running states
+  if (reads_twice()) needed += shape.backward() ? 0 : 2 * vector * words_of_value;  // the running states
   return static_cast<int>(std::min<std::int64_t>(needed, 4096));
 }
 

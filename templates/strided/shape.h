@@ -45,6 +45,8 @@ struct Shape {
   /// Returns the widest type of the inputs; of the outputs.
   DType input() const noexcept { return widest(in.data(), inputs); }
   DType output() const noexcept;
+  /// Returns whether elements are f64, and values and sums double.
+  bool wide() const noexcept { return input() == DType::f64; }
   /// Returns the elements per vector: neighbouring positions of a column, at most 16 bytes of the widest dtype and
   /// most_vector.
   int vector() const noexcept;

@@ -31,7 +31,7 @@ std::vector<std::byte> params_of(const Shape& shape) {
   params.groups = 1;
   for (std::size_t i = 0; i < static_cast<std::size_t>(shape.inputs); ++i) params.input_stride[i] = shape.in[i].row_stride;
   params.output_stride = shape.out.row_stride;
-  row::set_scale(params, shape.scale);
+  row::set_scale(params, shape.scale, shape.wide());
   std::vector<std::byte> bytes(sizeof params);
   std::memcpy(bytes.data(), &params, sizeof params);
   const row::OwnParams own = own_params(shape);
@@ -47,6 +47,7 @@ std::string constants(const TypedConfig& config, const Shape& shape,
   if (shape.logarithm) text += member("logarithm", true);
   if (shape.scale != 1) text += member("scaled", true);
   if (shape.safe) text += member("safe", true);
+  if (shape.wide()) text += member("wide", true);
   text += "};\n\ntemplate <>\nstruct tunesmith::RowFeatures<shape> {\n  using Mask = tunesmith::NoMask;\n";
   for (const auto& [name, type] : features) text += "  using " + name + " = tunesmith::" + type + ";\n";
   text += "};\n\nstatic constexpr tunesmith::StridedConfig config = {\n" + member("threads", config.threads) +

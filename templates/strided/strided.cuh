@@ -66,13 +66,13 @@ struct StridedPlace {
   /// Loads this thread's vector of a column; absent elements read as `outside`.
   template <LoadHint hint, typename Element>
   __device__ __forceinline__ Packed<Element, config.vector> load(const Element* first, int64 stride, int64 column,
-                                                                 float outside) const {
+                                                                 Compute<Element> outside) const {
     const Range there = {0, holds(column) ? config.vector : 0};
     return load_if_whole<Element, config.vector, hint>(first + column * stride, 0, there, outside);
   }
   template <typename Element>
   __device__ __forceinline__ void store(Element* first, int64 stride, int64 column,
-                                        const float (&values)[config.vector]) const {
+                                        const Compute<Element> (&values)[config.vector]) const {
     if (holds(column)) store_whole<Element, config.vector, config.store>(first + column * stride, 0, values);
   }
 };

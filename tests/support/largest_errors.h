@@ -39,6 +39,14 @@ class LargestErrors {
     return largest;
   }
 
+  /// Returns the largest error of f64 results of an operation, in the unit of its check.
+  double float64(std::string_view op) const {
+    double largest = 0;
+    for (const auto& [name, group] : groups_)
+      if (name.ends_with(" f64") && op == group.op) largest = std::max(largest, group.error);
+    return largest;
+  }
+
   /// Returns the largest share of the allowed error.
   double share() const {
     double largest = 0;

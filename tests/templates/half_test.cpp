@@ -133,6 +133,19 @@ TEST_P(Float8, RoundsToTheNearestNeighbourAndTiesToEven) {
 INSTANTIATE_TEST_SUITE_P(Formats, Float8, testing::Values(DType::e4m3, DType::e5m2),
                          [](const auto& dtype) { return std::string(name(dtype.param)); });
 
+TEST(Float64, KeepsAllDigits) {
+  for (const double value : {0.1, -1e300, 5e-324, 1.0 / 3, static_cast<double>(INFINITY)}) {
+    std::byte out[16]{};
+    write_element(DType::f64, out, 1, value);
+    EXPECT_EQ(read_element(DType::f64, out, 1), value);
+    EXPECT_EQ(read_element(DType::f64, out, 0), 0.0);
+  }
+  EXPECT_EQ(spacing(DType::f64, 1.0), 0x1p-52);
+  EXPECT_EQ(spacing(DType::f64, 0.0), 0x1p-1074);
+  EXPECT_EQ(size_of(DType::f64), 8);
+  EXPECT_TRUE(is_float(DType::f64));
+}
+
 TEST(Integer8, RoundsAndSaturates) {
   for (const auto& [value, expected] : {std::pair{0.5F, 0},
                                         {1.5F, 2},

@@ -53,6 +53,7 @@ NpyType npy_type(DType dtype) {
     case DType::i8: return NpyType::i1;
     case DType::i32: return NpyType::i4;
     case DType::i64: return NpyType::i8;
+    case DType::f64: return NpyType::f8;
   }
   return NpyType::f4;
 }

@@ -14,13 +14,14 @@ struct TypeName {
   std::string_view descr;
   std::int64_t bytes;
 };
-constexpr std::array<TypeName, 7> type_names{{{NpyType::f4, "<f4", 4},
+constexpr std::array<TypeName, 8> type_names{{{NpyType::f4, "<f4", 4},
                                               {NpyType::f2, "<f2", 2},
                                               {NpyType::u2, "<u2", 2},
                                               {NpyType::u1, "|u1", 1},
                                               {NpyType::i4, "<i4", 4},
                                               {NpyType::i8, "<i8", 8},
-                                              {NpyType::i1, "|i1", 1}}};
+                                              {NpyType::i1, "|i1", 1},
+                                              {NpyType::f8, "<f8", 8}}};
 
 template <typename... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
@@ -109,10 +110,10 @@ class Parser {
       if (type.size() == 3 && type.front() == '>' && known.bytes > 1 && type.substr(1) == known.descr.substr(1))
         fail("is big-endian ('", type, "'); expected little-endian ('", known.descr, "')");
     }
-    fail(
-        "holds '", type,
-        "'; expected '<f4' (f32), '<f2' (f16), '<u2' (the bits of bf16), '|u1' or '|b1' (u8, or the bits of e4m3 and e5m2), "
-        "'|i1' (i8), '<i4' (i32) or '<i8' (i64)");
+    fail("holds '", type,
+         "'; expected '<f4' (f32), '<f8' (f64), '<f2' (f16), '<u2' (the bits of bf16), '|u1' or '|b1' (u8, or the bits of "
+         "e4m3 and e5m2), "
+         "'|i1' (i8), '<i4' (i32) or '<i8' (i64)");
   }
 
   bool boolean() {

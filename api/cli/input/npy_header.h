@@ -9,7 +9,7 @@
 namespace tunesmith::cli {
 
 /// Element types that Tunesmith's arrays can have; all little-endian.
-enum class NpyType : std::uint8_t { f4, f2, u2, u1, i4, i8, i1 };
+enum class NpyType : std::uint8_t { f4, f2, u2, u1, i4, i8, i1, f8 };
 
 std::int64_t size_of(NpyType type) noexcept;
 /// "<f4". NumPy's booleans ("|b1", a byte each) are read as u1.

@@ -98,6 +98,7 @@ std::string_view dtype_of(NpyType type, bool bf16_bits) {
   switch (type) {
     case NpyType::f4: return "f32";
     case NpyType::f2: return "f16";
+    case NpyType::f8: return "f64";
     case NpyType::u2: return bf16_bits ? "bf16" : "";
     case NpyType::i4: return "i32";
     case NpyType::i8: return "i64";

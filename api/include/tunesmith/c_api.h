@@ -55,7 +55,8 @@ typedef enum tunesmith_dtype {
   TUNESMITH_I64 = 5,
   TUNESMITH_E4M3 = 6, /* 8-bit floats of the OCP formats E4M3 and E5M2 */
   TUNESMITH_E5M2 = 7,
-  TUNESMITH_I8 = 8
+  TUNESMITH_I8 = 8,
+  TUNESMITH_F64 = 9
 } tunesmith_dtype;
 
 typedef enum tunesmith_mode {

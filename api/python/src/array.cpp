@@ -72,6 +72,7 @@ std::string_view type_name(DlType type) {
   if (type.lanes != 1) return {};
   if (type.code == dl_float && type.bits == 32) return "f32";
   if (type.code == dl_float && type.bits == 16) return "f16";
+  if (type.code == dl_float && type.bits == 64) return "f64";
   if (type.code == dl_bfloat && type.bits == 16) return "bf16";
   if (type.code == dl_uint && type.bits == 16) return "u16";
   if (type.code == dl_uint && type.bits == 8) return "u8";

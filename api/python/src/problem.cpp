@@ -93,7 +93,7 @@ void bind_problem(nb::module_& module) {
       .def_prop_ro("role", &role_of, "\"input\", \"output\" or \"inout\" (read and written).")
       .def_prop_ro(
           "dtype", [](const ArrayInfo& info) { return name(info.dtype); },
-          "\"f32\", \"f16\", \"bf16\", \"u8\", \"i32\", \"i64\", \"e4m3\", \"e5m2\" or \"i8\".")
+          "\"f32\", \"f16\", \"bf16\", \"u8\", \"i32\", \"i64\", \"e4m3\", \"e5m2\", \"i8\" or \"f64\".")
       .def_prop_ro(
           "optional", [](const ArrayInfo& info) { return info.optional; }, "A launch accepts None.")
       .def_prop_ro(

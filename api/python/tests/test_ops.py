@@ -164,3 +164,13 @@ def test_shipped_row_programs_are_operations(engine: tunesmith.Engine, random: n
     assert "layer_norm" in dir(ops)
     with pytest.raises(AttributeError, match="did you mean 'layer_norm'"):
         ops.layer_nrom  # noqa: B018
+
+
+def test_float64_arrays_are_computed_in_float64() -> None:
+    x = numpy.random.default_rng(3).normal(size=(5, 100))
+    y = ops.softmax(x)
+    assert y.dtype == numpy.float64
+    powers = numpy.exp(x - x.max(axis=1, keepdims=True))
+    numpy.testing.assert_allclose(y, powers / powers.sum(axis=1, keepdims=True), rtol=8 * 2.0**-52)
+    with pytest.raises(tunesmith.errors.InvalidArgument, match="out_dtype is f32, but dtype is f64"):
+        tunesmith.Problem("softmax", rows=1, cols=8, dtype="f64", out_dtype="f32")

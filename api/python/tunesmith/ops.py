@@ -32,6 +32,7 @@ _NUMPY_TYPES = {
     "e4m3": "uint8",
     "e5m2": "uint8",
     "i8": "int8",
+    "f64": "float64",
 }
 _PROBE = 1 << 20  # a stride that no default has
 

@@ -81,6 +81,7 @@ constexpr Choices one_of(Enum first, More... more) noexcept {
 }
 inline constexpr Choices any_choice = ~Choices{0};
 inline constexpr Choices float_dtypes = one_of(DType::f32, DType::f16, DType::bf16);
+inline constexpr Choices float_or_double_dtypes = float_dtypes | one_of(DType::f64);
 
 /// Properties of a field in addition to its name and type.
 struct FieldFacts {

@@ -21,11 +21,12 @@ enum class DType : std::uint8_t {
   e4m3,  ///< 8-bit float: 4 bits of exponent, 3 of fraction; finite up to 448, no infinities (OCP E4M3)
   e5m2,  ///< 8-bit float: 5 bits of exponent, 2 of fraction; finite up to 57344 (OCP E5M2)
   i8,    ///< quantized values
+  f64,   ///< for checks of gradients and for science: softmax, log_softmax and their gradients compute in it
 };
 
 template <>
-inline constexpr std::array<std::string_view, 9> enum_names<DType>{"f32", "f16",  "bf16", "u8", "i32",
-                                                                   "i64", "e4m3", "e5m2", "i8"};
+inline constexpr std::array<std::string_view, 10> enum_names<DType>{"f32", "f16",  "bf16", "u8", "i32",
+                                                                    "i64", "e4m3", "e5m2", "i8", "f64"};
 
 /// Returns the size of one element in bytes.
 constexpr std::int64_t size_of(DType dtype) noexcept {
@@ -38,12 +39,13 @@ constexpr std::int64_t size_of(DType dtype) noexcept {
     case DType::bf16: return 2;
     case DType::f32:
     case DType::i32: return 4;
-    case DType::i64: return 8;
+    case DType::i64:
+    case DType::f64: return 8;
   }
   return 0;
 }
-/// Reports whether the type is f32, f16 or bf16.
-constexpr bool is_float(DType dtype) noexcept { return dtype <= DType::bf16; }
+/// Reports whether the type is f32, f16, bf16 or f64.
+constexpr bool is_float(DType dtype) noexcept { return dtype <= DType::bf16 || dtype == DType::f64; }
 /// Returns the name: "f32", "bf16", "i32".
 std::string_view name(DType dtype) noexcept;
 /// Parses the name of a type. Throws Error(invalid_argument) with `argument` as the value's name and the allowed types.

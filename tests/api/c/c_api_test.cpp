@@ -162,10 +162,10 @@ TEST_F(CApi, BadInputArrivesAsStatusAndMessage) {
   EXPECT_EQ(tunesmith_prepare(engine_, problem_, nullptr, -1, &plan), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"rows", "4.5"});
   tunesmith_problem_set_int(problem_, "rows", 4);
-  tunesmith_problem_set_string(problem_, "dtype", "f64");
+  tunesmith_problem_set_string(problem_, "dtype", "f128");
   const char* text = nullptr;
   EXPECT_EQ(tunesmith_problem_text(problem_, &text), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"dtype is 'f64'", "bf16"});
+  expect_message({"dtype is 'f128'", "bf16"});
   EXPECT_EQ(text, nullptr);
   tunesmith_problem_set_string(problem_, "dtype", "bf16");
   ASSERT_EQ(tunesmith_problem_text(problem_, &text), TUNESMITH_OK) << tunesmith_last_error();

@@ -57,7 +57,7 @@ TEST_F(CliCompletion, BashCompletesFlagsOfTheOperationAndOfTheCommand) {
 }
 
 TEST_F(CliCompletion, BashCompletesValues) {
-  EXPECT_EQ(completions({"run", "softmax", "--dtype", ""}), (Words{"f32", "f16", "bf16"}));
+  EXPECT_EQ(completions({"run", "softmax", "--dtype", ""}), (Words{"f32", "f16", "bf16", "f64"}));
   EXPECT_EQ(completions({"source", "attention", "--causal", "t"}), Words{"top-left"});
   EXPECT_TRUE(holds(completions({"source", "attention", "--causal", "--he"}), "--heads"));
   EXPECT_EQ(completions({"run", "softmax", "--device", "=", "ho"}), Words{"host"});

@@ -113,7 +113,7 @@ TEST_F(CliTest, OpsPrintsTheTableAsJson) {
   const nlohmann::json& softmax = ops[0];
   EXPECT_EQ(softmax["fields"][0]["name"], "rows");
   EXPECT_EQ(softmax["fields"][0]["kind"], "integer");
-  EXPECT_EQ(softmax["fields"][2]["choices"], (std::vector<std::string>{"f32", "f16", "bf16"}));
+  EXPECT_EQ(softmax["fields"][2]["choices"], (std::vector<std::string>{"f32", "f16", "bf16", "f64"}));
   EXPECT_EQ(softmax["fields"][2]["default"], "f32");
   const auto x = std::ranges::find_if(softmax["arrays"], [](const nlohmann::json& array) { return array["name"] == "x"; });
   ASSERT_NE(x, softmax["arrays"].end());

@@ -59,6 +59,15 @@ TEST_F(CliTest, SixteenBitFilesBothWays) {
   EXPECT_EQ(read("c.npy"), npy(NpyType::u2, {1, 4}, std::string("\x80\x3e\x80\x3e\x80\x3e\x80\x3e", 8)));
 }
 
+TEST_F(CliTest, Float64FilesBothWays) {
+  const std::string one("\0\0\0\0\0\0\xf0\x3f", 8), quarter("\0\0\0\0\0\0\xd0\x3f", 8);
+  write("x.npy", npy(NpyType::f8, {1, 4}, one + one + one + one));
+  const nlohmann::json report =
+      run_json({"run", "softmax", "--device", "host", "--input", "x=" + path("x.npy"), "--output", "y=" + path("y.npy")});
+  EXPECT_EQ(report["problem"]["dtype"], "f64");
+  EXPECT_EQ(read("y.npy"), npy(NpyType::f8, {1, 4}, quarter + quarter + quarter + quarter));
+}
+
 TEST_F(CliTest, FilesThatDoNotFitAreRejected) {
   const auto with = [this](const std::string& file, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments{"run", "softmax", "--device", "host", "--input", "x=" + path(file)};

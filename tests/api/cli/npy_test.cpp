@@ -43,7 +43,7 @@ TEST(NpyHeader, TakesAnyOrderEitherQuotesAndNoLastComma) {
 
 TEST(NpyHeader, IntegersAndBooleans) {
   const std::pair<const char*, NpyType> cases[] = {
-      {"|u1", NpyType::u1}, {"|b1", NpyType::u1}, {"<i4", NpyType::i4}, {"<i8", NpyType::i8}};
+      {"|u1", NpyType::u1}, {"|b1", NpyType::u1}, {"<i4", NpyType::i4}, {"<i8", NpyType::i8}, {"<f8", NpyType::f8}};
   for (const auto& [descr, type] : cases) {
     const NpyHeader header =
         parse_npy_dictionary("{'descr': '" + std::string(descr) + "', 'fortran_order': False, 'shape': (3, 4), }");
@@ -57,7 +57,7 @@ TEST(NpyHeader, SaysWhatIsWrong) {
   const std::pair<const char*, const char*> cases[] = {
       {"{'descr': '<f4', 'fortran_order': True, 'shape': (3, 4)}", "Fortran-ordered"},
       {"{'descr': '>f4', 'fortran_order': False, 'shape': (3, 4)}", "big-endian"},
-      {"{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4)}", "holds '<f8'"},
+      {"{'descr': '<f16', 'fortran_order': False, 'shape': (3, 4)}", "holds '<f16'"},
       {"{'descr': '|S1', 'fortran_order': False, 'shape': (3, 4)}", "holds '|S1'; expected '<f4' (f32)"},
       {"{'descr': '<i2', 'fortran_order': False, 'shape': (3, 4)}", "'|i1' (i8), '<i4' (i32) or '<i8' (i64)"},
       {"{'descr': '>i4', 'fortran_order': False, 'shape': (3, 4)}", "expected little-endian ('<i4')"},

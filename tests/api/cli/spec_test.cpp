@@ -102,8 +102,8 @@ TEST(Spec, NamesTheMistakeAndItsPlace) {
       {R"({"problems": [{"op": "softmax", "rows": 4, "cols": null}]})", {"problems[0].cols is null"}},
       {R"({"problems": [{"op": "softmax", "rows": 4, "cols": [[8]]}]})", {"problems[0].cols[0] is [8]"}},
       {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 18446744073709551615}]})", {"problems[0].cols", "64 bits"}},
-      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "dtype": ["f32", "f64"]}]})",
-       {"problems[0].dtype[1] is 'f64'", "bf16"}},
+      {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "dtype": ["f32", "f128"]}]})",
+       {"problems[0].dtype[1] is 'f128'", "bf16"}},
       {R"({"problems": [{"op": "softmax", "rows": 4, "cols": 8, "scale": [1, -0.5]}]})",
        {"problems[0].scale[1] is -0.5", "allowed: 1e-30 to 1e+30"}},
       {R"({"problems": [{"op": "softmax_backward", "rows": 4, "cols": 8, "mask": "add"}]})", {"problems[0].mask is 'add'"}},
@@ -145,7 +145,7 @@ TEST(ProblemLog, NamesTheLineOfAMistake) {
   const std::string good = R"({"op": "softmax", "rows": 4, "cols": 8, "count": 1})"
                            "\n";
   EXPECT_NE(
-      error_of(good + "{\"op\": \"softmax\", \"rows\": 0, \"cols\": 8, \"count\": 1, \"dtype\": \"f64\"}\n").find("line 2"),
+      error_of(good + "{\"op\": \"softmax\", \"rows\": 0, \"cols\": 8, \"count\": 1, \"dtype\": \"f128\"}\n").find("line 2"),
       std::string::npos);
   EXPECT_NE(error_of(good + "nonsense\n").find("line 2"), std::string::npos);
   EXPECT_NE(error_of(good + "{\"op\": \"softmax\", \"rows\": 4, \"cols\": 8, \"count\": \"x\"}\n").find("line 2.count"),

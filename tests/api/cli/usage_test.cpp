@@ -45,7 +45,7 @@ TEST_F(CliTest, WrongProblemsAreRejected) {
   expect_rejected(with({"--rows", "99999999999999999999", "--cols", "8"}), {"rows is 99999999999999999999", "64 bits"});
   expect_rejected(with({"--rows", "9000000000000000000", "--cols", "2000000000"}),
                   {"rows is 9000000000000000000", "2^56 bytes"});
-  expect_rejected(with({"--rows", "4", "--cols", "8", "--dtype", "f64"}), {"dtype is 'f64'", "f32", "f16", "bf16"});
+  expect_rejected(with({"--rows", "4", "--cols", "8", "--dtype", "f128"}), {"dtype is 'f128'", "f32", "f16", "bf16"});
   expect_rejected(with({"--rows", "4", "--cols", "8", "--x-row-stride", "7"}),
                   {"x_row_stride is 7", "allowed: 0, or at least 8"});
   expect_rejected(with({"--rows", "4", "--cols", "8", "--option", "rows=4"}),

@@ -67,7 +67,7 @@ TEST_F(BadInput, Shapes) {
 
 TEST_F(BadInput, Fields) {
   rejects_problem({"softmax", {{"rows", 8}, {"columns", 100}}}, {"columns", "cols"});
-  rejects_problem({"softmax", {{"rows", 8}, {"cols", 100}, {"dtype", "f64"}}}, {"dtype", "f64", "f32, f16, bf16"});
+  rejects_problem({"softmax", {{"rows", 8}, {"cols", 100}, {"dtype", "f128"}}}, {"dtype", "f128", "f32, f16, bf16"});
   rejects_problem({"softmax", {{"rows", "many"}, {"cols", 100}}}, {"rows", "many", "integer"});
   rejects_problem({"softmax", {{"rows", 8.5}, {"cols", 100}}}, {"rows", "8.5", "integer"});
   rejects_problem({"softmax", {{"rows", 8}, {"cols", 100}, {"x_alignment", 3}}}, {"x_alignment is 3", "power of two"});

@@ -130,6 +130,34 @@ std::vector<Problem> option_problems(std::int64_t rows) {
   return problems;
 }
 
+std::vector<Problem> f64_problems(std::int64_t rows) {
+  constexpr DType f64 = DType::f64;
+  std::vector<Problem> problems;
+  const auto add = [&](std::int64_t cols, const Layout& layout, const std::string& options = {}) {
+    problems.push_back(laid_out(softmax_ops[problems.size() % 4], rows, cols, f64, f64, layout, options));
+  };
+  for (const std::int64_t cols : {1, 2, 3, 31, 64, 65, 129, 777, 1024, 2500, 8193}) {
+    add(cols, {});
+    add(cols, {.in_padding = 1, .out_padding = 3, .in_alignment = 8, .out_alignment = 8});  // one shift for both, or none
+    add(cols, {.in_padding = cols % 2, .out_padding = 2 + cols % 2, .in_place = false});
+  }
+  add(1024, {.in_place = true});
+  add(333, {.in_padding = 2, .out_padding = 2, .in_alignment = 8, .out_alignment = 8, .in_place = true});
+  for (const std::string_view op : softmax_ops) {
+    const bool backward = op.ends_with("backward");
+    std::int64_t cols = 36;
+    for (const std::string& options : backward ? shared_options(1000) : forward_options(1000)) {
+      if (options.starts_with("causal") && options.size() < 10) {
+        problems.push_back(laid_out(op, rows, rows, f64, f64, {}, options));  // square
+        continue;
+      }
+      problems.push_back(laid_out(op, rows, cols, f64, f64, {}, options));
+      cols = cols * 3 % 997 + 1;
+    }
+  }
+  return problems;
+}
+
 std::vector<Config> sample_space(const Problem& problem, const DeviceInfo& device, std::size_t count, std::uint64_t seed) {
   std::vector<Config> space = find_op(problem.op).parse(problem)->search_space(device, Effort::full);
   std::mt19937_64 random(seed);

@@ -35,6 +35,10 @@ std::vector<Problem> edge_problems(std::int64_t rows);
 /// aligned and shifted rows, mixed dtypes, in place, rows long enough for several blocks.
 std::vector<Problem> option_problems(std::int64_t rows);
 
+/// Returns problems of f64: sizes around vectors, lanes, warps and blocks; padded rows, odd strides, addresses that are
+/// aligned to one element only; every option.
+std::vector<Problem> f64_problems(std::int64_t rows);
+
 /// Draws `count` configurations from the full search space, including every valid variant.
 std::vector<Config> sample_space(const Problem& problem, const DeviceInfo& device, std::size_t count, std::uint64_t seed);
 

@@ -108,7 +108,7 @@ TEST(SoftmaxNormalize, ErrorsNameFieldValueAndAllowedValues) {
     expect_error(op, "rows=1,cols=-1", {"cols", "-1;", "0 to"});
     expect_error(op, "rows=1,cols=4294967296", {"cols", "4294967296", "2147483647"});
     expect_error(op, "rows=4611686018427387904,cols=2147483647", {"rows", "4611686018427387904", "2^56"});
-    expect_error(op, "rows=1,cols=8,dtype=f64", {"dtype", "'f64'", "f32, f16, bf16"});
+    expect_error(op, "rows=1,cols=8,dtype=f128", {"dtype", "'f128'", "f32, f16, bf16"});
     expect_error(op, "rows=1,cols=8,dtype=i32", {"dtype", "'i32'", "f32, f16, bf16"});
     expect_error(op, "rows=1,cols=8,out_dtype=u8", {"out_dtype", "'u8'", "f32, f16, bf16"});
     expect_error(op, "rows=1,cols=8,y_row_stride=7", {"y_row_stride", "7", "8"});

@@ -48,6 +48,24 @@ TEST_F(SoftmaxGpu, EveryOptionInEveryVariant) {
   verify_float32(cases);
 }
 
+TEST_F(SoftmaxGpu, F64InEveryVariant) {
+  std::uint64_t seed = 700;
+  std::vector<Case> cases;
+  for (const std::int64_t rows : {19, 271})
+    for (const Problem& problem : test::f64_problems(rows))
+      for (const Config& config : test::sample_space(problem, device().info(), 1, seed++))
+        cases.push_back({problem, config});
+  for (const std::string_view op : test::softmax_ops)
+    for (const auto& [fields, config] : {std::pair{"rows=17,cols=20001,dtype=f64", "variant=hybrid"},
+                                         {"rows=17,cols=32768,dtype=f64", "variant=cluster,blocks_per_row=4"},
+                                         {"rows=17,cols=65536,dtype=f64,scale=0.125", "variant=grid"},
+                                         {"rows=15,cols=262144,dtype=f64", "variant=split"},
+                                         {"rows=15,cols=100001,dtype=f64", "variant=two_pass"}})
+      for (Case& c : case_if_valid(op, fields, config)) cases.push_back(std::move(c));
+  const test::LargestErrors errors = verify_all(cases);
+  for (const std::string_view op : test::softmax_ops) EXPECT_LE(errors.float64(op), 6.0) << op;
+}
+
 TEST_F(SoftmaxGpu, LargePartOfTheSearchSpaceOfCommonShapes) {
   std::vector<Case> cases;
   for (const auto& [op, fields] : {std::pair{"softmax", "rows=259,cols=1024"},

@@ -46,11 +46,22 @@ TEST_F(SoftmaxNvrtc, EveryOptionCompiles) {
   compile_all(sources);
 }
 
+TEST_F(SoftmaxNvrtc, F64CompilesForEveryArchitecture) {
+  std::vector<Source> sources;
+  std::uint64_t seed = 1;
+  for (const Problem& problem : test::f64_problems(100)) {
+    const Arch arch = parse_arch(archs[seed % 7]);
+    for (const Config& config : test::sample_space(problem, generic_device(arch), 1, seed++))
+      sources.push_back(source_of({problem, config}, arch));
+  }
+  compile_all(sources);
+}
+
 TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureThatHasIt) {
   std::vector<Source> sources;
   std::map<std::string, std::set<std::string>> archs_of;
   const char* const shapes[] = {"rows=9,cols=781,dtype=bf16", "rows=9,cols=24576,dtype=f16,out_dtype=f32,scale=0.125",
-                                "rows=9,cols=131072,dtype=bf16"};
+                                "rows=9,cols=131072,dtype=bf16", "rows=9,cols=12289,dtype=f64"};
   std::size_t turn = 0;
   for (const char* arch_name : archs)
     for (const std::string_view op : test::softmax_ops) {

@@ -98,6 +98,7 @@ std::vector<Problem> strided_problems(std::int64_t positions) {
     const DType in = dtypes[i % 3], out = layouts[i].in_place ? in : dtypes[(i + i / 3) % 3];
     problems.push_back(problem_of(softmax_ops[i % 4], layouts[i], in, out));
     problems.push_back(problem_of(softmax_ops[(i + 2) % 4], layouts[i], DType::f32, DType::f32));
+    problems.push_back(problem_of(softmax_ops[(i + 1) % 4], layouts[i], DType::f64, DType::f64));
   }
   return problems;
 }

@@ -26,6 +26,7 @@ class _Names(dict[torch.dtype, str]):
 DTYPES = _Names(
     {
         torch.float32: "f32",
+        torch.float64: "f64",
         torch.float16: "f16",
         torch.bfloat16: "bf16",
         torch.uint8: "u8",

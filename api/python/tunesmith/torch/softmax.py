@@ -51,10 +51,13 @@ def softmax(
 ) -> torch.Tensor:
     """softmax(scale * input) along a dimension, as torch.softmax; no dimension takes a copy.
 
-    dtype: of the result; default that of the input, and float32 under autocast. Computed in float32 in any case.
+    dtype: of the result; default that of the input, and float32 under autocast. Computed in float32, in float64 if the input
+    or the result is of it.
     causal: mask columns after the diagonal of square matrices. safe: fully masked rows give zeros instead of NaN.
     out: a tensor to write to, may be the input; not with autograd.
     """
+    if dtype is not None:
+        input = _in_precision_of(input, dtype)
     if (dim == -1 or dim == input.dim() - 1) and not is_compiling():
         if out is None:
             plain = dtype is None and scale == 1.0 and not (causal or safe)
@@ -77,6 +80,8 @@ def log_softmax(
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The logarithm of softmax(), as torch.log_softmax."""
+    if dtype is not None:
+        input = _in_precision_of(input, dtype)
     if (dim == -1 or dim == input.dim() - 1) and not is_compiling():
         if out is None:
             plain = dtype is None and scale == 1.0 and not (causal or safe)
@@ -86,6 +91,11 @@ def log_softmax(
         elif _eager_into(True, scale, causal, safe)(input, out) is None:
             return out
     return _run(input, dim, True, dtype, scale, causal, safe, out)
+
+
+def _in_precision_of(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return x, converted if one dtype is float64 and the other is not, as torch.softmax does."""
+    return x.to(dtype) if (x.dtype == torch.float64) != (dtype == torch.float64) else x
 
 
 def _run(
@@ -114,7 +124,7 @@ def _run(
         torch.ops.tunesmith.softmax_out(x, logarithm, scale, causal, safe, out)
         return out
     if dtype is None:
-        dtype = x.dtype if autocast_dtype(x) is None else torch.float32
+        dtype = x.dtype if x.dtype == torch.float64 or autocast_dtype(x) is None else torch.float32
     if is_transformed():
         return _transformed(x, logarithm, scale, causal, safe, dtype)
     if needs_grad(x) and is_eager(x):
@@ -282,7 +292,7 @@ def _gradient(ctx: Any, dy: torch.Tensor) -> Any:
 def _jvp(ctx: Any, dx: torch.Tensor, *_: Any) -> torch.Tensor:
     (y,) = ctx.saved_tensors
     logarithm, scale = _options_with_derivatives(ctx)
-    return (scale * _change(_probabilities(y, logarithm), dx.float(), logarithm)).to(y.dtype)
+    return (scale * _change(_probabilities(y, logarithm), _wide(dx), logarithm)).to(y.dtype)
 
 
 def _options_with_derivatives(ctx: Any) -> tuple[bool, float]:
@@ -294,7 +304,12 @@ def _options_with_derivatives(ctx: Any) -> tuple[bool, float]:
 
 
 def _probabilities(y: torch.Tensor, logarithm: bool) -> torch.Tensor:
-    return y.float().exp() if logarithm else y.float()
+    return _wide(y).exp() if logarithm else _wide(y)
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    """Return x in the precision in which it is computed with."""
+    return x if x.dtype == torch.float64 else x.float()
 
 
 def _change(p: torch.Tensor, dx: torch.Tensor, logarithm: bool) -> torch.Tensor:
@@ -314,12 +329,12 @@ def _double_backward(ctx: Any, gradient: torch.Tensor) -> Any:
     """Return the derivatives of dx = scale * (dy - p sum(dy)), or scale * y (dy - sum(y dy)), with respect to dy and y."""
     dy, y = ctx.saved_tensors
     logarithm, scale = _options_with_derivatives(ctx)
-    g, dy32, p = gradient.float(), dy.float(), _probabilities(y, logarithm)
+    g, wide_dy, p = _wide(gradient), _wide(dy), _probabilities(y, logarithm)
     by_dy = _change(p, g, logarithm)
     if logarithm:
-        by_y = -p * g * dy32.sum(-1, keepdim=True)
+        by_y = -p * g * wide_dy.sum(-1, keepdim=True)
     else:
-        by_y = g * (dy32 - (p * dy32).sum(-1, keepdim=True)) - dy32 * (g * p).sum(-1, keepdim=True)
+        by_y = g * (wide_dy - (p * wide_dy).sum(-1, keepdim=True)) - wide_dy * (g * p).sum(-1, keepdim=True)
     return (scale * by_dy).to(dy.dtype), (scale * by_y).to(y.dtype), *[None] * len(ctx.options)
 
 
@@ -327,18 +342,18 @@ def _jvp_of_backward(ctx: Any, ddy: torch.Tensor | None, dy_of_y: torch.Tensor |
     """Return the change of dx for changes of dy and of y."""
     dy, y = ctx.saved_tensors
     logarithm, scale = _options_with_derivatives(ctx)
-    dy32, p = dy.float(), _probabilities(y, logarithm)
+    wide_dy, p = _wide(dy), _probabilities(y, logarithm)
     result = torch.zeros_like(p)
     if ddy is not None:
-        change = ddy.float()
+        change = _wide(ddy)
         result = change - p * change.sum(-1, keepdim=True) if logarithm else _change(p, change, logarithm)
     if dy_of_y is not None:
-        change = dy_of_y.float()
+        change = _wide(dy_of_y)
         if logarithm:
-            result = result - p * change * dy32.sum(-1, keepdim=True)
+            result = result - p * change * wide_dy.sum(-1, keepdim=True)
         else:
-            centered = dy32 - (p * dy32).sum(-1, keepdim=True)
-            result = result + change * centered - p * (change * dy32).sum(-1, keepdim=True)
+            centered = wide_dy - (p * wide_dy).sum(-1, keepdim=True)
+            result = result + change * centered - p * (change * wide_dy).sum(-1, keepdim=True)
     return (scale * result).to(ctx.options[-1])
 
 

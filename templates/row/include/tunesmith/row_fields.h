@@ -42,16 +42,15 @@ constexpr FieldFacts strided_row(FieldFacts facts, std::int64_t cols, std::int64
 
 /// Describes the fields of a problem that reads rows x and writes rows y. The problem has the members
 ///   rows, cols, dtype, out_dtype, x_row_stride, y_row_stride, x_alignment, y_alignment, in_place, and output().
-/// `least_cols`: 0 if rows may be empty.
+/// `least_cols`: 0 if rows may be empty. `choices`: the element types.
 template <typename Problem, DescriptionVisitor Visitor>
-constexpr void describe_x_to_y(Problem& p, Visitor& v, std::int64_t least_cols = 1) {
+constexpr void describe_x_to_y(Problem& p, Visitor& v, std::int64_t least_cols = 1, Choices choices = float_dtypes) {
   v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true, .runtime = true});
   v.field(
       "cols", p.cols,
       {.meaning = "number of columns; kernels are specialized for it", .range = {least_cols, most_cols}, .required = true});
-  v.field("dtype", p.dtype, {.meaning = "element type of x", .choices = float_dtypes});
-  v.field("out_dtype", p.out_dtype,
-          {.meaning = "element type of y", .choices = float_dtypes, .follows = {"dtype", p.dtype}});
+  v.field("dtype", p.dtype, {.meaning = "element type of x", .choices = choices});
+  v.field("out_dtype", p.out_dtype, {.meaning = "element type of y", .choices = choices, .follows = {"dtype", p.dtype}});
   FieldFacts x_stride = input_stride("elements from one row of x to the next; 0: one row for all", p.cols);
   FieldFacts y_stride = output_stride("elements from one row of y to the next", p.cols);
   if constexpr (requires { p.strided(); }) {

@@ -28,7 +28,7 @@ struct SoftmaxBackwardArrays {
 };
 
 /// Softmax of every row r: y[r,c] = exp(x[r,c] - max) / sum_c exp(x[r,c] - max) with max = max_c x[r,c]; with `logarithm`
-/// its natural logarithm, x[r,c] - max - log(sum). Accumulated in float32 for every dtype. A row with NaN or +inf, or with
+/// its natural logarithm, x[r,c] - max - log(sum). Accumulated in float32, f64 in double. A row with NaN or +inf, or with
 /// -inf only, gives NaN in every column, as in PyTorch; SoftmaxOptions::safe changes the latter.
 ///
 /// Over a dimension that is not the last, x is (rows, cols, inner), such as (batch, class, height * width): each of the
@@ -39,8 +39,8 @@ struct SoftmaxProblem {
 
   std::int64_t rows = 0;                       ///< >= 0
   std::int64_t cols = 1;                       ///< >= 0; kernels are specialized for it. 0: y is empty, no launch
-  DType dtype = DType::f32;                    ///< of x: f32, f16 or bf16
-  std::optional<DType> out_dtype{};            ///< of y: f32, f16 or bf16; absent: dtype
+  DType dtype = DType::f32;                    ///< of x: f32, f16, bf16 or f64
+  std::optional<DType> out_dtype{};            ///< of y: the same, f64 with f64 only; absent: dtype
   std::optional<std::int64_t> x_row_stride{};  ///< elements between rows of x; absent: cols * inner, 0: one row for all
   std::optional<std::int64_t> y_row_stride{};  ///< elements between rows of y; absent: cols * inner
   std::int64_t x_alignment = 16;               ///< promised alignment of x in bytes: a power of two, element size to 16
@@ -70,7 +70,7 @@ struct SoftmaxProblem {
 template <DescribedAs<SoftmaxProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const SoftmaxArrays& arrays, Visitor& v) {
   const SoftmaxRows rows{p.rows, p.cols, p.dtype, false};
-  describe_x_to_y(p, v, 0);
+  describe_x_to_y(p, v, 0, float_or_double_dtypes);
   describe(p.options, rows, v);
   v.option("inner", p.inner, inner_facts());
   v.option("x_col_stride", p.x_col_stride, col_stride("elements from one column of x to the next", p.inner));
@@ -91,16 +91,16 @@ constexpr void describe(Self& p, const SoftmaxArrays& arrays, Visitor& v) {
 /// Gradient of a loss with respect to x, from dy (with respect to y) and the forward operation's y, for every row:
 ///   softmax:      dx = scale * y * (dy - sum_c dy * y)
 ///   log_softmax:  dx = scale * (dy - exp(y) * sum_c dy)
-/// Accumulated in float32 or better for every dtype. `options` must equal those of the forward call, but without an additive
-/// mask: it is rejected, because y already contains its effect. dx of a masked element is 0. `inner` and the strides are
-/// those of SoftmaxProblem.
+/// Accumulated in float32 or better, f64 in double or better. `options` must equal those of the forward call, but without an
+/// additive mask: it is rejected, because y already contains its effect. dx of a masked element is 0. `inner` and the
+/// strides are those of SoftmaxProblem.
 struct SoftmaxBackwardProblem {
   using Arrays = SoftmaxBackwardArrays;
 
   std::int64_t rows = 0;                        ///< >= 0
   std::int64_t cols = 1;                        ///< >= 0; kernels are specialized for it. 0: dx is empty, no launch
-  DType dtype = DType::f32;                     ///< of dy and y: f32, f16 or bf16
-  std::optional<DType> out_dtype{};             ///< of dx: f32, f16 or bf16; absent: dtype
+  DType dtype = DType::f32;                     ///< of dy and y: f32, f16, bf16 or f64
+  std::optional<DType> out_dtype{};             ///< of dx: the same, f64 with f64 only; absent: dtype
   std::optional<std::int64_t> dy_row_stride{};  ///< elements between rows of dy; absent: cols * inner, 0: one row for all
   std::optional<std::int64_t> y_row_stride{};   ///< the same for y
   std::optional<std::int64_t> dx_row_stride{};  ///< elements between rows of dx; absent: cols * inner
@@ -137,9 +137,9 @@ constexpr void describe(Self& p, const SoftmaxBackwardArrays& arrays, Visitor& v
   v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true, .runtime = true});
   v.field("cols", p.cols,
           {.meaning = "number of columns; kernels are specialized for it", .range = {0, most_cols}, .required = true});
-  v.field("dtype", p.dtype, {.meaning = "element type of dy and y", .choices = float_dtypes});
+  v.field("dtype", p.dtype, {.meaning = "element type of dy and y", .choices = float_or_double_dtypes});
   v.field("out_dtype", p.out_dtype,
-          {.meaning = "element type of dx", .choices = float_dtypes, .follows = {"dtype", p.dtype}});
+          {.meaning = "element type of dx", .choices = float_or_double_dtypes, .follows = {"dtype", p.dtype}});
   const auto row_stride = [&](const FieldFacts& facts) { return p.strided() ? strided_row(facts, p.cols, p.inner) : facts; };
   v.field("dy_row_stride", p.dy_row_stride,
           row_stride(input_stride("elements from one row of dy to the next; 0: one row for all", p.cols)));

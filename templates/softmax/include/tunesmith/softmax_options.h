@@ -18,11 +18,11 @@ namespace tunesmith {
 struct SoftmaxMask {
   enum class Kind : std::uint8_t {
     none,  ///< no mask; no other field here may be set
-    add,   ///< adds floats to scale * x, rounded to float32; -inf masks. Forward operations only
+    add,   ///< adds floats to scale * x, rounded to float32 (f64: to f64); -inf masks. Forward operations only
     keep,  ///< bytes (DType::u8): 0 masks an element. Forward and backward
   };
   Kind kind = Kind::none;
-  std::optional<DType> dtype{};              ///< of an additive mask: f32, f16 or bf16; absent: that of x
+  std::optional<DType> dtype{};              ///< of an additive mask: f32, f16, bf16, or f64 with x of it; absent: that of x
   std::optional<std::int64_t> inner{};       ///< number of inner rows, >= 1; absent: all rows
   std::int64_t middle = 1;                   ///< number of middle entries per outer entry, >= 1
   std::optional<std::int64_t> row_stride{};  ///< elements between inner rows, >= 0; absent: cols
@@ -42,7 +42,7 @@ inline constexpr std::array<std::string_view, 3> enum_names<SoftmaxMask::Kind>{"
 /// from its row, by whichever option: 0 in softmax, -inf in log_softmax, 0 in a gradient. Its x may have any value, NaN
 /// included (except under an additive mask, where NaN gives NaN). A fully masked row gives NaN unless `safe`.
 struct SoftmaxOptions {
-  /// y = softmax(scale * x), the product rounded to float32; gradients include the factor. 1e-30 to 1e30.
+  /// y = softmax(scale * x), the factor rounded to float32 unless x is f64; gradients include it. 1e-30 to 1e30.
   double scale = 1;
   /// For square score matrices: masks columns after r % cols in row r.
   bool causal = false;
@@ -94,7 +94,7 @@ constexpr void describe(Self& o, const SoftmaxRows& of, Visitor& v) {
   if (!of.backward)
     v.option("mask_dtype", mask.dtype,
              {.meaning = "element type of an additive mask",
-              .choices = float_dtypes,
+              .choices = float_or_double_dtypes,
               .follows = {"dtype", of.dtype},
               .only_with = {mask.kind == Kind::add, "mask=add"}});
   v.option(

@@ -1,0 +1,71 @@
+"""Operations on float64 tensors: accuracy of float64, and torch.autograd.gradcheck."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tunesmith.torch as tt
+
+EPS = 2.0**-52
+
+
+@pytest.mark.parametrize("function", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("cols", [1, 2, 7, 33, 1000])
+@pytest.mark.parametrize("options", [{}, {"scale": 0.3}, {"causal": True}], ids=str)
+def test_softmax_and_its_gradients(function: str, cols: int, options: dict[str, float]) -> None:
+    x = torch.randn(cols if "causal" in options and cols < 40 else 5, cols, dtype=torch.float64, requires_grad=True)
+    if "causal" in options and x.shape[0] != cols:
+        pytest.skip("causal is for square matrices")
+    y = getattr(tt, function)(x, **options)
+    hidden = torch.ones(x.shape).triu(1).bool() if "causal" in options else torch.zeros(x.shape).bool()
+    reference = x.detach().clone().requires_grad_()
+    masked = (reference * options.get("scale", 1)).masked_fill(hidden, -torch.inf)
+    exact = getattr(torch, function)(masked, -1)
+    assert y.dtype == torch.float64
+    torch.testing.assert_close(y, exact, rtol=8 * EPS, atol=0)
+    weights = torch.randn_like(y).masked_fill(hidden, 0)
+    (y.masked_fill(hidden, 0) * weights).sum().backward()
+    (exact.masked_fill(hidden, 0) * weights).sum().backward()
+    torch.testing.assert_close(x.grad, reference.grad, rtol=64 * EPS, atol=64 * EPS)
+
+
+@pytest.mark.parametrize("function", ["softmax", "log_softmax"])
+@pytest.mark.parametrize(
+    "call", [{}, {"dim": 0}, {"scale": 1.7}, {"dim": 1, "scale": 0.5}, {"dtype": torch.float64}, {"safe": True}], ids=str
+)
+def test_gradcheck(function: str, call: dict[str, float]) -> None:
+    x = torch.randn(4, 6, 5, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: getattr(tt, function)(x, **call), (x,))
+    assert torch.autograd.gradgradcheck(lambda x: getattr(tt, function)(x, **call), (x,))
+
+
+def test_the_kernel_is_of_float64() -> None:
+    """Nothing falls back to PyTorch or to float32: neighbouring inputs of float64 have different results."""
+    x = torch.zeros(1, 64, dtype=torch.float64)
+    nudged = x.clone()
+    nudged[0, 0] = 1e-12
+    assert (tt.softmax(nudged) - tt.softmax(x))[0, 0] > 1e-14
+
+
+@pytest.mark.parametrize("function", ["softmax", "log_softmax"])
+def test_dtype_converts_first_as_in_pytorch(function: str) -> None:
+    x = torch.randn(3, 50, requires_grad=True)
+    y = getattr(tt, function)(x, dtype=torch.float64)
+    torch.testing.assert_close(y, getattr(torch, function)(x.double(), -1), rtol=8 * EPS, atol=0)
+    y.sum().backward()
+    assert x.grad is not None and x.grad.dtype == torch.float32
+    narrow = getattr(tt, function)(x.detach().double(), dtype=torch.float32)
+    torch.testing.assert_close(narrow, getattr(torch, function)(x.detach(), -1))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert getattr(tt, function)(x.detach().double()).dtype == torch.float64
+
+
+def test_into_an_array_and_in_place() -> None:
+    x = torch.randn(7, 40, dtype=torch.float64)
+    exact = torch.softmax(x, -1)
+    out = torch.empty_like(x)
+    assert tt.softmax(x, out=out) is out
+    torch.testing.assert_close(out, exact, rtol=8 * EPS, atol=0)
+    tt.softmax(x, out=x)
+    torch.testing.assert_close(x, exact, rtol=8 * EPS, atol=0)
