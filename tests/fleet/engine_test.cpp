@@ -9,6 +9,7 @@
 #include "cache/remote_store.h"
 #include "fleet/server_keys.h"
 #include "fleet/transfer.h"
+#include "tests/api/c/host_engine.h"
 #include "tests/api/engine/fakes.h"
 #include "tests/fleet/faulty_server.h"
 #include "tests/fleet/scripted_tuner.h"
@@ -296,6 +297,28 @@ TEST_F(FleetEngineTest, WithoutAUrlNothingIsStarted) {
   const auto with = threads_and_sockets();
   EXPECT_GT(with.first, before.first);
   EXPECT_GT(with.second, before.second);
+}
+
+// The same from C: what one host compiles the other loads.
+TEST_F(FleetEngineTest, HostsOfTheCApiShareACache) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  for (const char* name : {"a", "b"}) {
+    const std::string file = path(std::string(name) + ".db"), remote = signed_url();
+    tunesmith_options options = test::host_options();
+    options.cache_file = file.c_str();
+    options.remote = remote.c_str();
+    options.mode = "replay";
+    tunesmith_engine* made = nullptr;
+    ASSERT_EQ(tunesmith_engine_create(&options, &made), TUNESMITH_OK) << tunesmith_last_error();
+    tunesmith_plan* plan = nullptr;
+    const test::NamedProblem asked("softmax", {{"rows", 8}, {"cols", 100}, {"dtype", "f32"}});
+    ASSERT_EQ(tunesmith_prepare(made, asked.get(), nullptr, TUNESMITH_MODE_OF_ENGINE, &plan), TUNESMITH_OK)
+        << tunesmith_last_error();
+    EXPECT_EQ(tunesmith_plan_compiled(plan), name[0] == 'a');
+    tunesmith_plan_destroy(plan);
+    tunesmith_engine_destroy(made);
+  }
 }
 
 TEST_F(FleetEngineTest, AMalformedUrlIsAnError) { EXPECT_THROW(engine("a", "http://cache"), Error); }

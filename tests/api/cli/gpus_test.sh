@@ -44,7 +44,7 @@ check_workers() {
       for (key in begun) if (begun[key] != 1 && bad == "") bad = key " columns were tuned " begun[key] " times"
       if (length(begun) != keys || ended != keys) bad = length(begun) " keys began, " ended " ended; expected " keys
       if (length(open) != gpus) bad = length(open) " GPUs worked; expected " gpus
-      if (bad != "") { print bad; exit 1 }
+      if (bad != "") { print bad >"/dev/stderr"; exit 1 }
       print most + 0, peak + 0, meanwhile + 0
     }' || fail "$1: $(sort -n "$1")"
 }

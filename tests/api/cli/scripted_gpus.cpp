@@ -5,11 +5,13 @@
 
 #include <unistd.h>
 
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <string_view>
 #include <thread>
 
 #include "api/cli/tuning/tune_child.h"
@@ -24,9 +26,15 @@ int tunesmith_main(int argc, char** argv);  // api/cli/main.cpp
 namespace tunesmith::cli {
 namespace {
 
+int number(std::string_view text) {
+  int value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
 std::chrono::milliseconds wanted(const char* variable) {
   const char* const text = std::getenv(variable);
-  return std::chrono::milliseconds(text == nullptr ? 0 : std::atoi(text));
+  return std::chrono::milliseconds(text == nullptr ? 0 : number(text));
 }
 
 struct Asked {
@@ -50,7 +58,7 @@ Asked read(const std::vector<std::string>& arguments) {
 void measure(const Asked& asked, const std::function<void(const char*)>& log) {
   const std::size_t colon = asked.device.find(':');
   CudaDeviceOptions options;
-  options.ordinal = colon == std::string::npos ? 0 : std::atoi(asked.device.c_str() + colon + 1);
+  options.ordinal = colon == std::string::npos ? 0 : number(std::string_view(asked.device).substr(colon + 1));
   options.use_nvml = false;
   CudaDevice device(Driver::open(), options);
   std::this_thread::sleep_for(wanted("SCRIPTED_COMPILE_MS"));
