@@ -102,7 +102,9 @@ SigningKey SigningKey::read(const std::filesystem::path& file) {
   std::ifstream stream(file);
   if (!stream || stat(file.c_str(), &facts) != 0)
     throw Error(ErrorCode::io, "private key '", file.string(), "' cannot be read: ", reason());
-  if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+  // A group may read the key if root, who set that up, owns the file: secrets of Kubernetes for users other than root.
+  const mode_t forbidden = facts.st_uid == 0 ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO;
+  if ((facts.st_mode & forbidden) != 0)
     throw Error(ErrorCode::io, "private key '", file.string(), "' can be accessed by others; run: chmod 600 ",
                 file.string());
   const std::string text{std::istreambuf_iterator<char>(stream), {}};

@@ -8,7 +8,7 @@ source scripts/environment.sh
 export TUNESMITH_TORTURE=${1:-85}
 cmake --preset debug >/dev/null
 cmake --build --preset debug --target cache_test
-build/debug/tests/cache_test --gtest_filter='CacheDamage.Survives*:CacheConcurrency.KilledWriters*'
+build/debug/tests/cache_test --gtest_filter='CacheDamage.Survives*:CacheConcurrency.*Killed*'
 if cmake --build --preset debug --target help | grep -q '^fleet_test'; then
   cmake --build --preset debug --target fleet_test fleet_engine_test fleet_host_process
   build/debug/tests/fleet_engine_test --gtest_filter='*OneOfManyHosts*'

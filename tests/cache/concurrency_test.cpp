@@ -1,13 +1,16 @@
 // Threads and processes that share a cache file, are killed during a write, or fork.
 
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "tests/cache/fixture.h"
@@ -177,6 +180,94 @@ TEST_F(CacheConcurrency, KilledWritersLeaveAHealthyFile) {
   EXPECT_EQ(cache.info().binaries, written);
   EXPECT_EQ(count_aside(), 0);
   EXPECT_TRUE(warnings.empty());
+}
+
+// Eight processes on one file: three store tunings, three binaries, two merge files of other machines. All are killed at
+// random points, again and again; every row that one of them had committed is there.
+TEST_F(CacheConcurrency, EightKilledTunersPrewarmersAndMergersLoseNothing) {
+  constexpr int processes = 8, merged_rows = 4;
+  struct Shared {
+    std::atomic<int> committed[processes], merged[processes], warnings;
+  };
+  void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* const shared = new (memory) Shared{};
+  const auto merges = [](int process) { return process >= 6; };
+  const auto row = [](int process, int i) { return 1'000'000 * (process + 1) + i; };
+  const auto source = [&](int process, int round) {
+    return folder() / ("machine-" + std::to_string(process) + "-" + std::to_string(round) + ".db");
+  };
+  const auto work = [&](int process, int round) {
+    Cache cache(options());
+    for (int i = shared->committed[process];; ++i) {
+      if (merges(process)) {
+        cache.import_from(source(process, round));  // the first time it has something to copy
+        shared->merged[process] = round + 1;
+      } else if (process % 2 == 0) {
+        cache.store_record(sample_record(row(process, i), i % 7 + 1), sample_trials(8, i));
+      } else {
+        cache.store_binary(sample_binary(fingerprint(process, i), 20'000, i), "text of " + std::to_string(i));
+      }
+      shared->committed[process] = i + 1;
+      shared->warnings += static_cast<int>(warnings.size());
+    }
+  };
+  std::mt19937 random(5);
+  int kills = 0;
+  const int rounds = static_cast<int>(torture_rounds(3));
+  std::set<std::pair<int, int>> merged;
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<pid_t> started;
+    for (int process = 0; process < processes; ++process) {
+      if (merges(process)) {
+        Cache other(options(source(process, round)));
+        for (int i = 0; i < merged_rows; ++i) {
+          other.store_record(sample_record(row(process, merged_rows * round + i), i + 1), {});
+          other.store_binary(sample_binary(fingerprint(process, merged_rows * round + i), 5000, i), "text");
+        }
+      }
+      started.push_back(start_process([&] { work(process, round); }));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(30 + random() % 100));
+    std::shuffle(started.begin(), started.end(), random);
+    for (const pid_t process : started) {
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
+      kill(process, SIGKILL);
+      int status = 0;
+      waitpid(process, &status, 0);
+      EXPECT_TRUE(WIFSIGNALED(status));
+      ++kills;
+    }
+    for (int process = 0; process < processes; ++process)
+      if (merges(process) && shared->merged[process] == round + 1) merged.emplace(process, round);
+  }
+  Cache cache(options());
+  int rows = 0;
+  for (int process = 0; process < 6; ++process)
+    for (int i = 0; i < shared->committed[process]; ++i, ++rows) {
+      if (process % 2 == 0) {
+        const auto record = cache.find_record(sample_key(row(process, i)));
+        ASSERT_TRUE(record) << "committed row " << i << " of process " << process << " is lost";
+        expect_equal(*record, sample_record(row(process, i), i % 7 + 1));
+        EXPECT_EQ(cache.find_trials(sample_key(row(process, i))).size(), 8u);
+      } else {
+        const auto binary = cache.find_binary(fingerprint(process, i));
+        ASSERT_TRUE(binary) << "committed binary " << i << " of process " << process << " is lost";
+        expect_equal(*binary, sample_binary(fingerprint(process, i), 20'000, i));
+      }
+    }
+  for (const auto& [process, round] : merged)
+    for (int i = merged_rows * round; i < merged_rows * (round + 1); ++i, rows += 2) {
+      EXPECT_TRUE(cache.find_record(sample_key(row(process, i)))) << "a merged record is lost";
+      EXPECT_TRUE(cache.find_binary(fingerprint(process, i))) << "a merged binary is lost";
+    }
+  std::printf("  %d kills, %d committed rows\n", kills, rows);
+  EXPECT_GT(rows, 3 * rounds);
+  EXPECT_TRUE(cache.verify().empty());
+  EXPECT_EQ(count_aside(), 0);
+  EXPECT_EQ(shared->warnings, 0);
+  EXPECT_TRUE(warnings.empty());
+  munmap(memory, sizeof(Shared));
 }
 
 TEST_F(CacheConcurrency, PlaysBackTheJournalOfAKilledWriter) {

@@ -9,6 +9,7 @@
 #include "cache/remote_store.h"
 #include "fleet/server_keys.h"
 #include "fleet/transfer.h"
+#include "tests/api/c/host_engine.h"
 #include "tests/api/engine/fakes.h"
 #include "tests/fleet/faulty_server.h"
 #include "tests/fleet/scripted_tuner.h"
@@ -179,6 +180,43 @@ TEST_F(FleetEngineTest, AGenerationDecidesAlone) {
   EXPECT_EQ(tuned(), 2);
 }
 
+TEST_F(FleetEngineTest, ASettingRollsAGenerationOutAndBack) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  const auto push_generation = [&](const std::string& name, const std::string& config) {
+    const auto maker = engine(name, "");
+    TuningRecord record;
+    record.key = key_of(*maker, problem);
+    record.config = config;
+    record.effort = "quick";
+    CacheOptions file;
+    file.file = path(name + ".db");
+    Cache local(file);
+    local.store_record(record, {});
+    PushOptions options;
+    options.generation = name;
+    options.replace = true;
+    push(parse_remote_url(signed_url()), local, options);
+  };
+  const auto device = generic_device({9, 0, 'a'});
+  const std::vector<Config> configs =
+      find_op("softmax").parse_typed(typeid(problem), &problem)->search_space(device, Effort::quick);
+  ASSERT_GE(configs.size(), 2);
+  const std::string first = configs.front().text(), second = configs.back().text();
+  push_generation("one", first);
+  push_generation("two", second);
+  const std::string trusting = url("&mode=ro&trust=" + path("key.pub").string() + "&generation=");
+  const auto served = [&](const std::string& host, const std::string& generation) {
+    const auto server = engine(host, trusting + generation, Mode::replay);
+    const Plan plan = server->engine->prepare(problem);
+    EXPECT_EQ(plan.origin(), Origin::exact) << host << " " << generation;
+    return plan.config().text();
+  };
+  for (const char* host : {"a", "b"}) EXPECT_EQ(served(host, "one"), first);
+  for (const char* host : {"a", "b"}) EXPECT_EQ(served(host, "two"), second) << "rolled out";
+  for (const char* host : {"a", "b"}) EXPECT_EQ(served(host, "one"), first) << "rolled back";
+}
+
 TEST_F(FleetEngineTest, AMissingGenerationIsAWarning) {
   TUNESMITH_NEEDS_SERVER();
   start();
@@ -203,6 +241,84 @@ TEST_F(FleetEngineTest, AHungServerCostsOneTimeLimit) {
   EXPECT_LE(ms(begin), 400);
   EXPECT_NEAR(y[0], 1e-3, 1e-6);
   EXPECT_EQ(a->logged("warning: "), 1);
+}
+
+// What an engine sends, by the bytes that the server has received.
+TEST_F(FleetEngineTest, LaunchesAndCapturesNeverUseTheNetwork) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  const auto a = engine("a", signed_url(), Mode::replay);
+  const Plan plan = a->engine->prepare(problem);
+  const SoftmaxProblem other = SoftmaxProblem::contiguous(64, 3000, DType::f32);
+  a->engine.reset();  // writes what waits
+  const auto b = engine("b", signed_url(), Mode::replay);
+  const Plan kept = b->engine->prepare(problem);
+  const auto client = connect();
+  const auto commands = [&] {
+    const std::string info = client->call({"INFO", "stats"}, after(Milliseconds(2000))).text;
+    const std::string name = "total_commands_processed:";
+    return std::stol(info.substr(info.find(name) + name.size()));
+  };
+  std::this_thread::sleep_for(Milliseconds(200));  // writes behind
+  const long before = commands();
+  std::vector<float> x(64 * 1000, 1.0F), y(64 * 1000);
+  for (int i = 0; i < 50; ++i) kept.launch(x.data(), y.data());
+  b->device->capturing = true;
+  kept.launch(x.data(), y.data());
+  EXPECT_NO_THROW((void)b->engine->prepare(problem));
+  EXPECT_THROW((void)b->engine->prepare(other), Error);
+  b->device->capturing = false;
+  std::this_thread::sleep_for(Milliseconds(200));
+  EXPECT_EQ(commands() - before, 1) << "the question itself";
+  (void)b->engine->prepare(other);
+  EXPECT_GT(commands() - before, 2) << "outside of a capture the server is asked";
+}
+
+/// Threads and sockets of this process.
+std::pair<long, long> threads_and_sockets() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task"), files("/proc/self/fd");
+  long sockets = 0;
+  for (const auto& file : files) {
+    std::error_code closed;
+    sockets += std::filesystem::read_symlink(file.path(), closed).string().starts_with("socket:");
+  }
+  return {std::distance(begin(tasks), end(tasks)), sockets};
+}
+
+TEST_F(FleetEngineTest, WithoutAUrlNothingIsStarted) {
+  const auto before = threads_and_sockets();
+  const auto a = engine("a", "");
+  EXPECT_EQ(a->engine->prepare(problem).origin(), Origin::tuned);
+  EXPECT_EQ(threads_and_sockets(), before);
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  const auto b = engine("b", signed_url());
+  (void)b->engine->prepare(problem);
+  const auto with = threads_and_sockets();
+  EXPECT_GT(with.first, before.first);
+  EXPECT_GT(with.second, before.second);
+}
+
+// The same from C: what one host compiles the other loads.
+TEST_F(FleetEngineTest, HostsOfTheCApiShareACache) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  for (const char* name : {"a", "b"}) {
+    const std::string file = path(std::string(name) + ".db"), remote = signed_url();
+    tunesmith_options options = test::host_options();
+    options.cache_file = file.c_str();
+    options.remote = remote.c_str();
+    options.mode = "replay";
+    tunesmith_engine* made = nullptr;
+    ASSERT_EQ(tunesmith_engine_create(&options, &made), TUNESMITH_OK) << tunesmith_last_error();
+    tunesmith_plan* plan = nullptr;
+    const test::NamedProblem asked("softmax", {{"rows", 8}, {"cols", 100}, {"dtype", "f32"}});
+    ASSERT_EQ(tunesmith_prepare(made, asked.get(), nullptr, TUNESMITH_MODE_OF_ENGINE, &plan), TUNESMITH_OK)
+        << tunesmith_last_error();
+    EXPECT_EQ(tunesmith_plan_compiled(plan), name[0] == 'a');
+    tunesmith_plan_destroy(plan);
+    tunesmith_engine_destroy(made);
+  }
 }
 
 TEST_F(FleetEngineTest, AMalformedUrlIsAnError) { EXPECT_THROW(engine("a", "http://cache"), Error); }

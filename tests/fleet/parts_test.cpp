@@ -159,7 +159,16 @@ TEST_F(FilesTest, BadKeyFilesAreRejected) {
   chmod(path("text").c_str(), 0600);
   EXPECT_THROW(SigningKey::read(path("text")), Error);
   SigningKey::generate().write(path("open"));
+  for (const mode_t mode : {0604, 0620, 0660}) {
+    chmod(path("open").c_str(), mode);
+    EXPECT_THROW(SigningKey::read(path("open")), Error) << mode;
+  }
+  // As Kubernetes mounts secrets: root owns the file, and the group of the process may read it.
   chmod(path("open").c_str(), 0640);
+  if (geteuid() == 0) {
+    EXPECT_NO_THROW(SigningKey::read(path("open")));
+    ASSERT_EQ(chown(path("open").c_str(), 12345, 12345), 0);
+  }
   EXPECT_THROW(SigningKey::read(path("open")), Error);
   for (const char* line :
        {"", "ed25519", "ed25519 abc", "rsa AAAA", "ed25519 !!!!AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}) {

@@ -133,6 +133,51 @@ TEST_F(SharedWork, EightProcessesTuneAndCompileOnce) {
   EXPECT_LE(ratio, 1.2) << "beyond a slack of " << slack_s << " s";
 }
 
+TEST_F(SharedWork, SixtyFourThreadsOfEachOfEightProcessesTuneAndCompileOnce) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer allows no new threads after a fork";
+#endif
+  constexpr int processes = 8, threads = 64;
+  double ratio = 0, slack_s = 0;
+  for (int round = 0; round < 3; ++round) {
+    const auto wall_s = [&](int count, int threads_each, const char* name) {
+      new (shared_) Shared;
+      std::vector<pid_t> started;
+      for (int i = 0; i < count; ++i)
+        started.push_back(start([&] {
+          EngineOptions options = fakes::in_mode(Mode::tune);
+          options.specialize = Specialize::exact;
+          options.tune_budget_s = 1;
+          fakes::FakeEngine fake(options, DeviceInfo::Kind::cuda, folder_ / (std::to_string(round) + name));
+          make_engine(fake, 1);
+          {
+            std::vector<std::jthread> all;
+            for (int thread = 0; thread < threads_each; ++thread)
+              all.emplace_back([&] {
+                const Plan plan = fake.engine->prepare(SoftmaxProblem::contiguous(64, 1000, DType::f32));
+                if (plan.origin() == Origin::by_default) ++shared_->by_default;
+              });
+          }
+          shared_->compiled += fake.compiler->compilations;
+          shared_->warnings += fake.logged("warning: ");
+        }));
+      const double wall = run_all(started);
+      EXPECT_EQ(shared_->tuned, 1);
+      EXPECT_EQ(shared_->compiled, 1);
+      EXPECT_EQ(shared_->by_default, 0);
+      EXPECT_EQ(shared_->warnings, 0);
+      return wall;
+    };
+    const double alone_s = wall_s(1, 1, "alone.db"), together_s = wall_s(processes, threads, "together.db");
+    slack_s = shared_->cpu_s + 2 * 0.025;
+    ratio = (together_s - slack_s) / alone_s;
+    std::printf("  one process %.2f s, 8 processes with 64 threads each %.2f s, of which %.2f s of processor time\n",
+                alone_s, together_s, slack_s);
+    if (ratio <= 1.2) break;
+  }
+  EXPECT_LE(ratio, 1.2) << "beyond a slack of " << slack_s << " s";
+}
+
 TEST_F(SharedWork, AKilledOwnerIsReplaced) {
   const pid_t owner = start([&] { prepare(Mode::tune, 1000, file()); });
   shared_->go = true;
@@ -183,6 +228,29 @@ TEST_F(SharedWork, ModeLaterDoesNotWait) {
   EXPECT_EQ(engine.tuning().pending_keys, 0);
   EXPECT_EQ(engine.prepare(problem).origin(), Origin::exact);
   EXPECT_EQ(shared_->tuned, 1);
+}
+
+// While another process tunes a key, mode `later` takes the record of near columns.
+TEST_F(SharedWork, ModeLaterTakesTheNearestRecordAtOnce) {
+  EngineOptions options = fakes::in_mode(Mode::tune);
+  options.specialize = Specialize::exact;
+  {
+    fakes::FakeEngine near(options, DeviceInfo::Kind::cuda, file());
+    make_engine(near, 0.01);
+    EXPECT_EQ(near.engine->prepare(SoftmaxProblem::contiguous(64, 1024, DType::f32)).origin(), Origin::tuned);
+  }
+  new (shared_) Shared;
+  const pid_t owner = start([&] { prepare(Mode::tune, 1000, file()); });
+  shared_->go = true;
+  while (shared_->tuned == 0) std::this_thread::sleep_for(1ms);
+  options.mode = Mode::later;
+  fakes::FakeEngine fake(options, DeviceInfo::Kind::cuda, file());
+  make_engine(fake, 0.01);
+  const Clock::time_point before = Clock::now();
+  EXPECT_EQ(fake.engine->prepare(SoftmaxProblem::contiguous(64, 1000, DType::f32)).origin(), Origin::nearest);
+  EXPECT_LT(seconds_since(before), 3) << "compiled here, not waited for";
+  shared_->stop = true;
+  EXPECT_TRUE(finished_well(owner));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "tests/jit/cuda/device_fake.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 using namespace tunesmith;
@@ -108,7 +109,10 @@ Result cuGetErrorString(Result result, const char** text) {
 }
 Result cuInit(unsigned) { return made("cuInit"); }
 Result cuDriverGetVersion(int* version) { return *version = state.driver_version, success; }
-Result cuDeviceGetCount(int* count) { return *count = state.device_count, success; }
+Result cuDeviceGetCount(int* count) {
+  const char* const asked = std::getenv("TUNESMITH_FAKE_GPUS");  // for programs that cannot call fake_cuda()
+  return *count = asked != nullptr ? std::atoi(asked) : state.device_count, success;
+}
 Result cuDeviceGet(DeviceHandle* device, int ordinal) { return *device = ordinal, made("cuDeviceGet"); }
 Result cuDeviceGetName(char* name, int bytes, DeviceHandle) {
   return std::strncpy(name, state.name.c_str(), static_cast<std::size_t>(bytes)), success;

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# gpus_test.sh TUNESMITH_SCRIPTED FAKE_LIBCUDA: `--gpus all` on four scripted GPUs. Each GPU has one worker process at a time
+# and takes the next problem when it is free; measurements of one GPU exclude each other, also those of two commands, while
+# the other compiles; four GPUs are at least 3.6 times as fast as one. The same for a queue, if a server is installed.
+set -euo pipefail
+program=$(realpath "$1")
+driver=$(realpath "$2")
+server_program=$("$(dirname "${BASH_SOURCE[0]}")/../../fleet/server_program.sh") || server_program=
+
+scratch=$(mktemp -d)
+cd "$scratch"
+server=
+finish() {
+  [[ -z $server ]] || kill "$server" 2>/dev/null || true
+  wait
+  rm -rf "$scratch"
+}
+trap finish EXIT
+fail() { echo "gpus_test.sh: $*" >&2; exit 1; }
+
+ln -s "$driver" libcuda.so.1
+export LD_LIBRARY_PATH=$scratch TMPDIR=$scratch HOME=$scratch TUNESMITH_SYSTEM_CACHE= TUNESMITH_FAKE_GPUS=4
+unset TUNESMITH_REMOTE TUNESMITH_CACHE TUNESMITH_MODE
+spec() { # spec FIRST LAST
+  echo "{\"problems\": [{\"op\": \"softmax\", \"rows\": 64, \"dtype\": \"f32\", \"cols\": [$(seq -s, "$1" "$2")]}]}"
+}
+seconds() { # seconds COMMAND...: its wall time
+  local start=$EPOCHREALTIME
+  "$@" >out.txt 2>&1 || fail "'$*' failed: $(<out.txt)"
+  awk "BEGIN {print $EPOCHREALTIME - $start}"
+}
+
+# check_workers FILE GPUS WORKERS KEYS: every key was tuned once, by that many GPUs with at most that many processes each at a
+# time, and no two measurements of one GPU overlap. Prints the most workers and the most measurements at a time, and how many
+# workers began while another one measured on their GPU.
+check_workers() {
+  sort -n "$1" | awk -v gpus="$2" -v workers="$3" -v keys="$4" '
+    $2 == "begin" { ++begun[$5]; if (++open[$3] > workers) bad = $3 " has " open[$3] " workers"; if (++all > most) most = all }
+    $2 == "begin" && measuring[$3] { ++meanwhile }
+    $2 == "end" { --open[$3]; --all; ++ended }
+    $2 == "measure" { if (++measuring[$3] > 1) bad = "two measurements at a time on " $3; if (++at_once > peak) peak = at_once }
+    $2 == "measured" { --measuring[$3]; --at_once }
+    END {
+      for (key in begun) if (begun[key] != 1 && bad == "") bad = key " columns were tuned " begun[key] " times"
+      if (length(begun) != keys || ended != keys) bad = length(begun) " keys began, " ended " ended; expected " keys
+      if (length(open) != gpus) bad = length(open) " GPUs worked; expected " gpus
+      if (bad != "") { print bad >"/dev/stderr"; exit 1 }
+      print most + 0, peak + 0, meanwhile + 0
+    }' || fail "$1: $(sort -n "$1")"
+}
+
+# ---- four GPUs against one. Workers sleep, so that few processors serve four of them; a busy machine may disturb a round.
+export SCRIPTED_COMPILE_MS=240 SCRIPTED_MEASURE_MS=560
+spec 101 112 >keys.json
+ratio=0
+for round in 1 2 3; do
+  one=$(SCRIPTED_LOG=one.log seconds "$program" prewarm --spec keys.json --cache "one$round.db" --gpus 0)
+  four=$(SCRIPTED_LOG=four.log seconds "$program" prewarm --spec keys.json --cache "four$round.db" --gpus all)
+  check_workers one.log 1 1 12 >workers.txt
+  read -r most peak _ <<<"$(check_workers four.log 4 1 12)"
+  [[ $most == 4 ]] || fail "at most $most GPUs worked at a time"
+  ((peak >= 2)) || fail "at most $peak GPUs measured at a time"
+  [[ $("$program" cache info --cache "four$round.db" --json | grep -c '"records": 12') == 1 ]] || fail "records are missing"
+  rm one.log four.log
+  ratio=$(awk "BEGIN {print $one / $four}")
+  awk "BEGIN {exit !($ratio >= 3.6)}" && break
+done
+awk "BEGIN {exit !($ratio >= 3.6)}" || fail "four GPUs take $four s, one $one s: $ratio times as fast; expected 3.6"
+echo "12 keys: one GPU $one s, four GPUs $four s: $ratio times as fast"
+
+# ---- two commands on the same GPUs
+export SCRIPTED_COMPILE_MS=100 SCRIPTED_MEASURE_MS=240
+spec 201 208 >first.json
+spec 301 308 >second.json
+SCRIPTED_LOG=both.log "$program" prewarm --spec first.json --cache first.db --gpus 0,1 >/dev/null 2>&1 &
+other=$!
+SCRIPTED_LOG=both.log "$program" prewarm --spec second.json --cache second.db --gpus 0,1 >/dev/null 2>&1 || fail "the second failed"
+wait "$other" || fail "the first of two commands failed"
+read -r _ peak meanwhile <<<"$(check_workers both.log 2 2 16)"
+[[ $peak == 2 ]] || fail "$peak GPUs measured at a time; two should"
+((meanwhile > 0)) || fail "no worker compiled while another one measured"
+echo "two commands on two GPUs: measurements of a GPU exclude each other, $meanwhile workers compiled during one"
+
+# ---- failures: the others are tuned
+spec 12 14 >fails.json
+if SCRIPTED_LOG=fails.log "$program" prewarm --spec fails.json --cache fails.db --gpus all >out.txt 2>&1; then
+  fail "a problem that does not compile is no failure: $(<out.txt)"
+fi
+grep -q '13 columns do not compile' out.txt || fail "the error is missing: $(<out.txt)"
+[[ $(grep -c ' end ' fails.log) == 2 ]] || fail "the other problems were not tuned"
+
+# ---- a queue
+if [[ -z $server_program ]] || ! "$program" work --help >/dev/null 2>&1; then
+  echo "without a queue: no server is installed"
+  exit 0
+fi
+"$server_program" --port 0 --unixsocket "$scratch/sock" --save "" --dir "$scratch" >/dev/null &
+server=$!
+for ((i = 0; i < 500; ++i)); do [[ -S sock ]] && break; sleep 0.02; done
+export TUNESMITH_REMOTE="redis+unix:$scratch/sock?connect_ms=3000&get_ms=3000&binary_ms=3000"
+spec 5 16 >jobs.json
+"$program" prewarm --spec jobs.json --enqueue --wait >waited.txt 2>&1 &
+waiting=$!
+for ((i = 0; i < 500; ++i)); do "$program" prewarm --spec jobs.json --enqueue 2>&1 | grep -q '^12 jobs' && break; sleep 0.05; done
+if SCRIPTED_LOG=queue.log "$program" work --cache worker.db --gpus all --until-idle >out.txt 2>&1; then
+  fail "a job that does not compile is no failure: $(<out.txt)"
+fi
+if wait "$waiting"; then fail "'prewarm --enqueue --wait' hides a dead letter: $(<waited.txt)"; fi
+grep -q '12 jobs in queue default, 11 done' waited.txt || fail "'--wait' prints $(<waited.txt)"
+grep -q 'failed: .*13 columns do not compile' waited.txt || fail "'--wait' does not print the dead letter: $(<waited.txt)"
+grep -v ' 13$' queue.log >tuned.log
+read -r most _ _ <<<"$(check_workers tuned.log 4 1 11)"
+[[ $most == 4 ]] || fail "at most $most GPUs worked at a time on the queue"
+"$program" cache pull --cache pulled.db | grep -q 'pulled 11 tunings' || fail "the tunings are not on the server"
+echo "a queue of 12 jobs on four GPUs: 11 tuned, 1 dead letter with its error"
