@@ -243,6 +243,39 @@ TEST_F(FleetEngineTest, AHungServerCostsOneTimeLimit) {
   EXPECT_EQ(a->logged("warning: "), 1);
 }
 
+// Whatever the server does, plans are made, launch, and compute what they should, with one warning for each engine.
+TEST_F(FleetEngineTest, NoFaultOfTheServerFailsALaunch) {
+  const std::vector<std::pair<const char*, FaultyServer::Fault>> faults{
+      {"hung", hang()},
+      {"trickling", trickle("$100000\r\n" + std::string(200, 'x'))},
+      {"cut", say_and_close("$1000\r\nabc")},
+      {"closed", say_and_close("")},
+      {"garbage", say("\x01\x02garbage\r\n")},
+      {"huge", say("$536870912\r\n" + std::string(1000, 'x'))},
+      {"wrong type", say("*0\r\n*0\r\n*0\r\n*0\r\n")},
+      {"LOADING", say("-LOADING dataset\r\n-LOADING dataset\r\n")},
+      {"READONLY", say("-READONLY replica\r\n-READONLY replica\r\n")},
+      {"OOM", say("-OOM memory\r\n-OOM memory\r\n")},
+      {"NOPERM", say("-NOPERM permissions\r\n-NOPERM permissions\r\n")}};
+  int number = 0;
+  for (const auto& [name, fault] : faults)
+    for (const bool answers_login : {true, false}) {
+      SCOPED_TRACE(std::string(name) + (answers_login ? "" : " at login"));
+      const FaultyServer server(path("server.sock"), fault, answers_login);
+      const auto a = engine("fault" + std::to_string(++number),
+                            "redis+unix:" + path("server.sock").string() + "?sign=" + path("key").string());
+      const Plan plan = a->engine->prepare(problem);
+      EXPECT_TRUE(plan.origin() == Origin::tuned || plan.origin() == Origin::by_default);
+      std::vector<float> x(64 * 1000, 1.0F), y(64 * 1000);
+      plan.launch(x.data(), y.data());
+      EXPECT_NEAR(y[0], 1e-3, 1e-6);
+      EXPECT_NEAR(y.back(), 1e-3, 1e-6);
+      a->engine.reset();  // also what waits to be written
+      EXPECT_LE(a->logged("warning: "), 1);
+      std::filesystem::remove(path("server.sock"));
+    }
+}
+
 // What an engine sends, by the bytes that the server has received.
 TEST_F(FleetEngineTest, LaunchesAndCapturesNeverUseTheNetwork) {
   TUNESMITH_NEEDS_SERVER();

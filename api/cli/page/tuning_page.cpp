@@ -6,6 +6,7 @@
 #include "api/cli/page/chart.h"
 #include "api/cli/page/highlight.h"
 #include "api/cli/page/html.h"
+#include "api/cli/page/tensor_cores.h"
 #include "api/cli/report/run_report.h"
 
 namespace tunesmith::cli {
@@ -64,12 +65,20 @@ std::string variant_of(const std::string& config) {
 
 double gb_per_s(const TuningRecord& record) { return record.median_us > 0 ? record.bytes / record.median_us * 1e-3 : 0; }
 
+std::string compute_rate(const TuningPage& page) {
+  const double tflops = page.cost.flops / page.record.median_us * 1e-6;
+  std::string text = fixed(tflops, 1) + " TFLOP/s";
+  if (const std::optional<TensorCores> peak = tensor_cores(page.record))
+    text += ", " + fixed(100 * tflops / peak->tflops, 1) + " % of the tensor cores at " + fixed(peak->clock_mhz, 0) +
+            " MHz (" + fixed(peak->tflops, 0) + " TFLOP/s)";
+  return text;
+}
+
 std::string rate(const TuningPage& page) {
   const double rate = gb_per_s(page.record);
   if (rate <= 0) return {};
   std::string text = fixed(rate, 0) + " GB/s";
-  if (is_compute_bound(page.cost) && page.cost.overcounted.empty())
-    return fixed(page.cost.flops / page.record.median_us * 1e-6, 1) + " TFLOP/s, " + text;
+  if (is_compute_bound(page.cost) && page.cost.overcounted.empty()) return compute_rate(page) + ", " + text;
   if (page.copy_gb_per_s)
     text += ", " + fixed(100 * rate / *page.copy_gb_per_s, 1) + " % of a copy of about as many bytes (" +
             fixed(*page.copy_gb_per_s, 0) + " GB/s)";

@@ -117,6 +117,33 @@ TEST(Page, ShowsTheTuning) {
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
 }
 
+TEST(Page, ShowsTheShareOfTheTensorCores) {
+  TuningPage page = example();
+  page.record.key.op = "attention";
+  page.record.key.device_class = "NVIDIA H200;sm_90a;sm=132;l2=60MiB";
+  page.record.problem = "attention seq_q=4096,head_dim=128,dtype=bf16,layout=bshd";
+  page.record.provenance = {{"sm_clock_khz", "1980000"}};
+  page.record.median_us = 100;
+  page.cost.flops = 53.5e9;
+  const std::string expected = "535.0 TFLOP/s, 50.0 % of the tensor cores at 1980 MHz (1071 TFLOP/s), 40 GB/s";
+  EXPECT_NE(text_of(html(page)).find(expected), std::string::npos) << text_of(html(page)).substr(0, 3000);
+  // Nothing is said where the peak is not known.
+  const auto without = [](TuningPage other) {
+    const std::string text = text_of(html(other));
+    EXPECT_NE(text.find("535.0 TFLOP/s, 40 GB/s"), std::string::npos);
+    EXPECT_EQ(text.find("tensor cores"), std::string::npos);
+  };
+  TuningPage other = page;
+  other.record.provenance.clear();
+  without(other);
+  other = page;
+  other.record.key.device_class = "NVIDIA L40S;sm_89;sm=142;l2=96MiB";
+  without(other);
+  other = page;
+  other.record.problem = "attention seq_q=4096,head_dim=128,dtype=f32,layout=bshd";
+  without(other);
+}
+
 TEST(Page, SaysWhatItLacks) {
   TuningPage page = example();
   page.trials.clear();

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <numeric>
+#include <sstream>
 #include <thread>
 
 #include "api/engine/parts.h"
@@ -183,6 +186,46 @@ TEST(Engine, OneShotCallsAreCorrectForAllAlignments) {
   void* const arrays[] = {base, base + 512};
   fake.engine->run({"softmax", {{"rows", rows}, {"cols", cols}}}, arrays);
   EXPECT_NEAR(std::accumulate(base + 512, base + 512 + cols, 0.0), 1, 1e-6);
+}
+
+// Whatever the cache file is, plans are made, launch, and compute what they should, with one warning.
+TEST(Engine, NoFaultOfTheCacheFileFailsALaunch) {
+  namespace fs = std::filesystem;
+  std::string pattern = (fs::temp_directory_path() / "tunesmith-faults-XXXXXX").string();
+  const fs::path folder = mkdtemp(pattern.data()), healthy = folder / "healthy.db";
+  { FakeEngine(in_mode(Mode::off), DeviceInfo::Kind::cuda, healthy).engine->prepare(rows_of(8, 100)); }
+  const auto write = [](const fs::path& file, const std::string& bytes) {
+    std::ofstream(file, std::ios::binary) << bytes;
+    fs::permissions(file, fs::perms(0600));
+  };
+  std::stringstream stored;
+  stored << std::ifstream(healthy, std::ios::binary).rdbuf();
+  const std::string bytes = stored.str();
+  ASSERT_GT(bytes.size(), 4096u);
+  const fs::path garbage = folder / "garbage.db", cut = folder / "cut.db", newer = folder / "newer.db",
+                 directory = folder / "directory.db", under_file = garbage / "cache.db";
+  write(garbage, "no database\n" + std::string(5000, 'x'));
+  write(cut, bytes.substr(0, bytes.size() / 2));
+  std::string later = bytes;
+  later[63] = 99;  // PRAGMA user_version is at 60, most significant byte first
+  write(newer, later);
+  fs::create_directory(directory);
+  for (const fs::path& file : {garbage, cut, newer, directory, under_file}) {
+    SCOPED_TRACE(file.string());
+    int warnings = 0;
+    CacheOptions options;
+    options.file = file;
+    options.warn = [&](const std::string&) { ++warnings; };
+    FakeEngine fake(in_mode(Mode::off));
+    fake.engine->parts().cache = std::make_shared<Cache>(options);
+    const Plan plan = fake.engine->prepare(rows_of(8, 100));
+    std::vector<float> x(800, 1.0F), y(800);
+    plan.launch(x.data(), y.data());
+    EXPECT_NEAR(y[0], 0.01, 1e-6);
+    EXPECT_NEAR(y.back(), 0.01, 1e-6);
+    EXPECT_EQ(warnings, 1);
+  }
+  fs::remove_all(folder);
 }
 
 TEST(Engine, PlansOutliveTheirEngine) {
