@@ -216,7 +216,8 @@ Outcomes Accumulator::moments(int part) const {
   }
   const double variance = squares_ / count_, deviation = std::sqrt(variance), spread = bound_squares_ / count_;
   // The deviations are 0 exactly where all terms are equal and exact; a quotient may still be rounded.
-  const double mean_error = allowed_rounding(magnitude_, moment_roundings);
+  // Of denormal numbers, each element may also move the mean by half of their spacing too little.
+  const double mean_error = allowed_rounding(magnitude_, moment_roundings) + static_cast<double>(count_) * 0x1p-150;
   const double bound = 2 * deviation * (std::sqrt(spread) + mean_error) + spread + mean_error * mean_error +
                        allowed_rounding(variance, moment_roundings + sum_roundings);
   const Bounded mean = in_range(mean_, terms_.bound() / count_ + mean_error);

@@ -249,6 +249,22 @@ TEST(RowProgramEvaluate, SumsThatMayOverflowAreInfiniteOrTheSum) {
   EXPECT_TRUE(accepted(std::vector<double>(8, 0x1p125), 3, 0));
 }
 
+TEST(RowProgramEvaluate, AMeanOfDenormalNumbersMayLoseItsSteps) {
+  const Program program = parse("in x : f32[row, col]\nmoments m, v = x\nout y : f32[row] = m\n");
+  constexpr std::int64_t cols = 4000;
+  Rows inputs(1);
+  float running = 0;
+  for (std::int64_t k = 1; k <= cols; ++k) {
+    const float x = k <= cols / 4 ? 0 : 450 * 0x1p-149F;  // a step of x / k rounds to 0
+    inputs[0].push_back(x);
+    running += (x - running) * (1.0F / static_cast<float>(k));
+  }
+  const OutputRow row = evaluated(program, cols, 0, inputs)[0];
+  EXPECT_GT(std::fabs(running - row.elements[0].value), 64 * 0x1p-149);
+  EXPECT_TRUE(row.accepts(Type::f32, 0, running));
+  EXPECT_FALSE(row.accepts(Type::f32, 0, 8e-42));
+}
+
 TEST(RowProgramEvaluate, AnArgmaxHasAllCandidates) {
   const Program program =
       parse("in x : f32[row, col]\nargmax i = exp(x) * 0.1\nout y : i32[row] = i\nout z : f32[row, col] = x\n");
