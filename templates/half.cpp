@@ -131,34 +131,34 @@ void write_integer(DType dtype, std::byte* data, std::int64_t index, std::int64_
   }
 }
 
-void write_element(DType dtype, std::byte* data, std::int64_t index, double exact) noexcept {
+void write_element(DType dtype, std::byte* data, std::int64_t index, double value) noexcept {
   if (dtype == DType::f64) {
-    std::memcpy(data + index * 8, &exact, sizeof exact);
+    std::memcpy(data + index * 8, &value, sizeof value);
     return;
   }
-  const auto value = static_cast<float>(exact);
+  const auto single = static_cast<float>(value);
   if (dtype == DType::f32) {
-    std::memcpy(data + index * 4, &value, sizeof value);
+    std::memcpy(data + index * 4, &single, sizeof single);
     return;
   }
   if (is_float8(dtype)) {
-    data[index] = static_cast<std::byte>(to_float8(dtype, value));
+    data[index] = static_cast<std::byte>(to_float8(dtype, single));
     return;
   }
   if (!is_float(dtype)) {
-    const double rounded = std::nearbyint(static_cast<double>(value));
+    const double rounded = std::nearbyint(static_cast<double>(single));
     const double most = dtype == DType::i8 ? 127 : dtype == DType::u8 ? 255 : dtype == DType::i32 ? 2147483647.0 : 0x1.0p62;
     const double least = dtype == DType::u8 ? 0 : dtype == DType::i64 ? -most : -most - 1;
-    write_integer(dtype, data, index, std::isnan(value) ? 0 : static_cast<std::int64_t>(std::clamp(rounded, least, most)));
+    write_integer(dtype, data, index, std::isnan(single) ? 0 : static_cast<std::int64_t>(std::clamp(rounded, least, most)));
     return;
   }
   std::uint16_t narrow = 0;
   if (dtype == DType::f16) {
-    narrow = to_half(value);
+    narrow = to_half(single);
   } else {
     std::uint32_t bits = 0;
-    std::memcpy(&bits, &value, sizeof bits);
-    narrow = static_cast<std::uint16_t>(std::isnan(value) ? 0x7fffu : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+    std::memcpy(&bits, &single, sizeof bits);
+    narrow = static_cast<std::uint16_t>(std::isnan(single) ? 0x7fffu : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
   }
   std::memcpy(data + index * 2, &narrow, sizeof narrow);
 }
