@@ -115,7 +115,7 @@ TEST_F(BadInput, TypedShapes) {
   problem.x_row_stride = 15;
   rejects_call(base(), base() + 1024, problem, {"x_row_stride is 15", "16"});
   problem = small();
-  problem.dtype = static_cast<DType>(9);
+  problem.dtype = static_cast<DType>(99);
   rejects_call(base(), base() + 1024, problem, {"dtype"});
 }
 
