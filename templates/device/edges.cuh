@@ -18,6 +18,10 @@ __device__ __forceinline__ void store_by_element(T* row, int64 column, Range ran
   }
 }
 
+/// Loads the elements of a vector that crosses an end of the range, without branches: row/double.cuh has it for double.
+template <LoadHint hint, typename T, int count>
+__device__ void load_elements_of(Packed<T, count>& vector, const T* row, int64 column, Range range);
+
 /// For rows where few vectors cross an end: their elements are loaded one by one without branches, so other loads overlap.
 struct StraightEdges {
   template <typename T, int count, LoadHint hint>
