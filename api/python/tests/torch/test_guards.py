@@ -36,6 +36,8 @@ CALLS: dict[str, tuple[Callable[..., torch.Tensor], Callable[[], list[torch.Tens
     "swiglu": (tt.swiglu, lambda: [torch.randn(4, 24), torch.randn(4, 24)]),
 }
 
+FLOAT64 = [CALLS[name][0] for name in ("softmax", "log_softmax")]  # functions that have it
+
 
 @pytest.fixture(params=CALLS)
 def call(request: pytest.FixtureRequest) -> tuple[Callable[..., torch.Tensor], list[torch.Tensor]]:
@@ -67,6 +69,8 @@ def test_negated_views_have_their_values(call: Any) -> None:
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.float64, torch.int32], ids=str)
 def test_dtypes_without_a_kernel_are_rejected(call: Any, dtype: torch.dtype) -> None:
     function, inputs = call
+    if dtype == torch.float64 and function in FLOAT64:
+        pytest.skip("the function has kernels for float64")
     with pytest.raises((ValueError, TypeError, NotImplementedError), match=r"dtype|finfo|inputs are of|expected"):
         function(*changed(inputs, lambda one: one.to(dtype).conj()))
 

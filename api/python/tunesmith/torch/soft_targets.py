@@ -85,6 +85,8 @@ def _run(
 ) -> Any:
     label_smoothing, z_loss, softcap, scale = options
     present = (weight is not None, bool(z_loss), bool(softcap), scale != 1)
+    if logits.dtype == torch.float64:
+        raise ValueError("logits are torch.float64; expected torch.float32, torch.float16 or torch.bfloat16")
     text = _program(what, DTYPES[logits.dtype], DTYPES[target.dtype], *present)
     numbers = {"label_smoothing": label_smoothing, "z_loss": z_loss, "softcap": softcap, "scale": scale}
     values = ";".join(f"{name}={float(numbers[name])!r}" for name in numbers if f"num {name} " in text)

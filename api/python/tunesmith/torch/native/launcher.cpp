@@ -16,6 +16,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -161,6 +162,8 @@ struct Gil {
 };
 
 variable_list LaunchBackward::apply(variable_list&& gradients) {
+  if (std::none_of(gradients.begin(), gradients.end(), [](const at::Tensor& gradient) { return gradient.defined(); }))
+    return variable_list(num_outputs());
   variable_list values;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
