@@ -21,6 +21,11 @@ int power_of_two_up(std::int64_t value, int least, int most) {
   return static_cast<int>(std::bit_ceil(clamped));
 }
 
+/// Returns the threads for so many accesses with `each` in a thread: a power of two.
+int threads_for(std::int64_t accesses, std::int64_t each, int least, int most) {
+  return power_of_two_up((accesses + each - 1) / each, least, most);
+}
+
 /// Sets the cache hints that are best without measurements: keep loaded data in L2 if the arrays are far larger than it.
 TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
   const bool has_policies = device.arch.number() >= 80;
@@ -54,10 +59,10 @@ bool starts_at_pairs(Shape shape) {
 int lanes_of(std::int64_t accesses, const Shape& shape) {
   constexpr std::int64_t one_lane = 4, two_each = 8, few = 64;
   if (accesses <= one_lane) return 1;
-  if (accesses <= two_each) return power_of_two_up((accesses + 1) / 2, 1, 32);
+  if (accesses <= two_each) return threads_for(accesses, 2, 1, 32);
   // Exchanges of a loss, with its gradient or without, cost more than a few more accesses of each lane.
-  if (accesses > few && !shape.writes) return power_of_two_up((accesses + 31) / 32, 8, 32);
-  if (accesses > few && shape.keeps_exponentials) return power_of_two_up((accesses + 15) / 16, 16, 32);
+  if (accesses > few && !shape.writes) return threads_for(accesses, 32, 8, 32);
+  if (accesses > few && shape.keeps_exponentials) return threads_for(accesses, 16, 16, 32);
   return power_of_two_up(accesses, 1, 32);
 }
 
@@ -117,8 +122,7 @@ TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::two_pass;
   config.unroll = wide || !long_rows ? 4 : 2;
-  config.threads =
-      power_of_two_up((shape.vectors_per_row() + config.unroll - 1) / config.unroll, 32, wide || long_rows ? 512 : 256);
+  config.threads = threads_for(shape.vectors_per_row(), config.unroll, 32, wide || long_rows ? 512 : 256);
   bound_registers(config, shape, device);
   return config;
 }
@@ -135,14 +139,13 @@ TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device) {
   const bool vectors = config.access == Access::vectors;
   const std::int64_t accesses = config.view(shape).vectors_per_row();
   if (accesses <= 32 * (vectors ? 2 : 8)) {
-    const std::int64_t of_lane = vectors ? 1 : 5;
     config.variant = Variant::warp;
     config.threads = 128;
-    config.lanes = power_of_two_up((accesses + of_lane - 1) / of_lane, 1, 32);
+    config.lanes = threads_for(accesses, vectors ? 1 : 5, 1, 32);
     return config;
   }
   const std::int64_t of_thread = !vectors ? 9 : shape.shifted() ? 5 : 3, most_of_thread = of_thread + 3;
-  config.threads = power_of_two_up((accesses + of_thread - 1) / of_thread, 32, 512);
+  config.threads = threads_for(accesses, of_thread, 32, 512);
   if (vectors && may_pack(shape)) config.registers = Registers::packed;
   if (config.vectors_per_thread(config.view(shape)) <= most_of_thread) {
     bound_registers(config, config.view(shape), device);
@@ -161,7 +164,7 @@ TypedConfig tiled_default(Variant variant, const Shape& shape, const DeviceInfo&
   TypedConfig config;
   config.variant = variant;
   config.unroll = 4;
-  config.threads = variant == Variant::split ? 256 : power_of_two_up((shape.vectors_per_row() + 3) / 4, 32, 1024);
+  config.threads = variant == Variant::split ? 256 : threads_for(shape.vectors_per_row(), 4, 32, 1024);
   if (variant == Variant::split) config.blocks_per_row = std::max(2, parts_of(1, config, shape));
   return config;
 }
@@ -291,8 +294,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
     TypedConfig narrow = default_config(Variant::warp, shape, device);
     narrow.threads = 64;
     narrow.access = !wide || (shape.inputs == 1 && starts_at_pairs(shape)) ? Access::pairs : Access::elements;
-    const std::int64_t elements = narrow.access == Access::pairs ? 2 : 1;
-    narrow.lanes = lanes_of((shape.cols + elements - 1) / elements, shape);
+    narrow.lanes = lanes_of(narrow.access == Access::pairs ? (shape.cols + 1) / 2 : shape.cols, shape);
     narrow = with_hints(narrow, shape, device);
     if (valid(narrow)) return narrow;
   }

@@ -112,8 +112,7 @@ class Parser {
     }
     fail("holds '", type,
          "'; expected '<f4' (f32), '<f8' (f64), '<f2' (f16), '<u2' (the bits of bf16), '|u1' or '|b1' (u8, or the bits of "
-         "e4m3 and e5m2), "
-         "'|i1' (i8), '<i4' (i32) or '<i8' (i64)");
+         "e4m3 and e5m2), '|i1' (i8), '<i4' (i32) or '<i8' (i64)");
   }
 
   bool boolean() {
