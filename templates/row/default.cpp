@@ -21,7 +21,7 @@ int power_of_two_up(std::int64_t value, int least, int most) {
   return static_cast<int>(std::bit_ceil(clamped));
 }
 
-/// Returns the threads for so many accesses with `each` in a thread: a power of two.
+/// Returns the number of threads for these accesses with `each` in a thread: a power of two.
 int threads_for(std::int64_t accesses, std::int64_t each, int least, int most) {
   return power_of_two_up((accesses + each - 1) / each, least, most);
 }
