@@ -13,6 +13,7 @@ __device__ __forceinline__ double multiply(double a, double b) { return a * b; }
 __device__ __forceinline__ double add(double a, double b) { return a + b; }
 __device__ __forceinline__ double subtract(double a, double b) { return a - b; }
 __device__ __forceinline__ double divide(double a, double b) { return a / b; }
+__device__ __forceinline__ double reciprocal_sqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 __device__ __forceinline__ double exponential_of(double x) { return __builtin_exp(x); }
 __device__ __forceinline__ double log_of_one_plus(double x) { return __builtin_log1p(x); }
 __device__ __forceinline__ double double_of(uint32 low, uint32 high) {
@@ -37,6 +38,8 @@ __device__ __forceinline__ double multiply(double a, double b) { return __dmul_r
 __device__ __forceinline__ double add(double a, double b) { return __dadd_rn(a, b); }
 __device__ __forceinline__ double subtract(double a, double b) { return __dsub_rn(a, b); }
 __device__ __forceinline__ double divide(double a, double b) { return __ddiv_rn(a, b); }
+/// Rounded twice.
+__device__ __forceinline__ double reciprocal_sqrt(double x) { return __ddiv_rn(1.0, __dsqrt_rn(x)); }
 /// Both within one unit in the last place (CUDA's programming guide, "Mathematical functions").
 __device__ __forceinline__ double exponential_of(double x) { return ::exp(x); }
 __device__ __forceinline__ double log_of_one_plus(double x) { return ::log1p(x); }

@@ -11,16 +11,18 @@ row::Columns weight_of(const RmsNormProblem& p) { return {p.weight, p.weight_typ
 
 row::Shape shape_of(const RmsNormProblem& p) {
   row::Shape shape = row::x_to_y_shape(p);
-  shape.more_registers = p.weight ? 12 : 0;  // a vector of weights
+  shape.more_registers = p.weight ? 12 : 0;        // a vector of weights
+  if (shape.wide()) shape.more_smem_bytes = 1024;  // partials of double
   return shape;
 }
 
 row::OwnParams params_of(const RmsNormProblem& p) {
-  return row::OwnParams("RmsNormParams")
+  const bool wide = p.dtype == DType::f64;
+  return row::OwnParams(wide ? "RmsNormDoubleParams" : "RmsNormParams")
       .address("weight")
       .address("rstd")
-      .real("eps", p.eps)
-      .real("weight_offset", p.weight_offset);
+      .real("eps", p.eps, wide)
+      .real("weight_offset", p.weight_offset, wide);
 }
 
 }  // namespace
@@ -32,6 +34,7 @@ std::string_view summary_of(const RmsNormProblem&) noexcept {
 std::vector<FieldInfo> config_fields_of(const RmsNormProblem&) { return row::config_field_infos(); }
 
 void complete(RmsNormProblem& p) {
+  row::check_wide(p.dtype, "out_dtype", p.output());
   row::complete_x_to_y(p);
   if (p.weight_type() != p.dtype && p.weight_type() != DType::f32)
     throw Error(ErrorCode::invalid_argument, "weight_dtype is ", name(p.weight_type()), "; allowed: ", name(p.dtype),

@@ -9,7 +9,7 @@ namespace tunesmith {
 
 /// `Types` has Input (of x) and Output (of y); `Storage`: where the row resides.
 template <typename Types, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage>
-__device__ __forceinline__ void rms_norm_resident(const RmsNormParams& params) {
+__device__ __forceinline__ void rms_norm_resident(const RmsNormParamsOf<Number<shape>>& params) {
   using Input = typename Types::Input;
   using ResidentRow = typename Storage::template Row<Input, shape, config, Group>;
 
@@ -22,15 +22,15 @@ __device__ __forceinline__ void rms_norm_resident(const RmsNormParams& params) {
     x.load(row.template input<Input>(params.row, 0), row.seen, thread_rank, 0.0f);
     group.start();
 
-    CompensatedSum squares;
+    CompensatedSumOf<Number<shape>> squares;
 #pragma unroll
     for (int i = 0; i < ResidentRow::vectors; ++i) {
       if (i == ResidentRow::in_registers) x.arrived();
-      float values[shape.vector];
+      Number<shape> values[shape.vector];
       x.get(i, values);
       include_squares(squares, values);
     }
-    const float rstd = rstd_of<shape>(params, group.template reduce<0>(squares.both(), SumOfTwoFloats()));
+    const Number<shape> rstd = rstd_of<shape>(params, group.template reduce<0>(squares.both(), SumOfTwo<Number<shape>>()));
 
     if (!exists) return;
     if (thread_rank == 0 && params.rstd != nullptr) params.rstd[index] = rstd;
@@ -39,7 +39,7 @@ __device__ __forceinline__ void rms_norm_resident(const RmsNormParams& params) {
       if constexpr (shape.least_cols > 0) {
         if (beyond_row<shape, Group::group_size>(row, i)) break;
       }
-      float values[shape.vector];
+      Number<shape> values[shape.vector];
       x.get(i, values);
       store_normalized<Types, shape, config.store>(params, row, column_of<shape, Group::group_size>(i, thread_rank),
                                                    inside_row<shape, Group::group_size>(i), rstd, values);

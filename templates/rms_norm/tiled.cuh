@@ -8,25 +8,26 @@
 namespace tunesmith {
 
 /// Sums over a block; all threads get the result.
-template <int threads>
-__device__ __forceinline__ FloatPair sum_of_block(FloatPair sum) {
-  sum = BlockGroup<threads>(nullptr, 0).template reduce<0>(sum, SumOfTwoFloats());
+template <int threads, typename Number>
+__device__ __forceinline__ PairOf<Number> sum_of_block(PairOf<Number> sum) {
+  sum = BlockGroup<threads>(nullptr, 0).template reduce<0>(sum, SumOfTwo<Number>());
   sync_block();  // the next row's sum uses the same shared memory
   return sum;
 }
 
 /// Sums the squares of a block's slice of a row.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
-__device__ __forceinline__ FloatPair squares_of_part(const RmsNormParams& params, const Row<shape>& row, int part) {
+__device__ __forceinline__ PairOf<Number<shape>> squares_of_part(const RmsNormParamsOf<Number<shape>>& params,
+                                                                 const Row<shape>& row, int part) {
   using Input = typename Types::Input;
   const Input* const x = row.template input<Input>(params.row, 0);
-  CompensatedSum squares;
+  CompensatedSumOf<Number<shape>> squares;
   over_tiles<shape, config, true>(columns_of<shape>(params.row), part, row.seen.end, [&](bool inside, int64 begin) {
     Packed<Input, shape.vector> tile[config.unroll];
     load_tile<Input, shape, config, config.load>(x, begin, row.seen, inside, 0.0f, tile);
 #pragma unroll
     for (int i = 0; i < config.unroll; ++i) {
-      float values[shape.vector];
+      Number<shape> values[shape.vector];
       tile[i].unpack(values);
       include_squares(squares, values);
     }
@@ -36,18 +37,18 @@ __device__ __forceinline__ FloatPair squares_of_part(const RmsNormParams& params
 
 /// Reads a block's slice of a row again and writes the result.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
-__device__ __forceinline__ void normalize_part(const RmsNormParams& params, const Row<shape>& row, int part,
-                                               FloatPair squares) {
+__device__ __forceinline__ void normalize_part(const RmsNormParamsOf<Number<shape>>& params, const Row<shape>& row, int part,
+                                               PairOf<Number<shape>> squares) {
   using Input = typename Types::Input;
   const Input* const x = row.template input<Input>(params.row, 0);
-  const float rstd = rstd_of<shape>(params, squares);
+  const Number<shape> rstd = rstd_of<shape>(params, squares);
   if (part == 0 && thread_index() == 0 && params.rstd != nullptr) params.rstd[row.index] = rstd;
   over_tiles<shape, config, true>(columns_of<shape>(params.row), part, row.all.end, [&](bool inside, int64 begin) {
     Packed<Input, shape.vector> tile[config.unroll];
     load_tile<Input, shape, config, config.load_again>(x, begin, row.seen, inside, 0.0f, tile);
 #pragma unroll
     for (int i = 0; i < config.unroll; ++i) {
-      float values[shape.vector];
+      Number<shape> values[shape.vector];
       tile[i].unpack(values);
       store_normalized<Types, shape, config.store>(params, row, begin + (i * config.threads + thread_index()) * shape.vector,
                                                    inside, rstd, values);
@@ -57,7 +58,7 @@ __device__ __forceinline__ void normalize_part(const RmsNormParams& params, cons
 
 /// Runs both passes with one block per row.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
-__device__ __forceinline__ void rms_norm_two_pass(const RmsNormParams& params) {
+__device__ __forceinline__ void rms_norm_two_pass(const RmsNormParamsOf<Number<shape>>& params) {
   over_parts<shape, config>(params.row, [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
     normalize_part<Types, shape, config>(params, row, part, squares_of_part<Types, shape, config>(params, row, part));
@@ -66,23 +67,25 @@ __device__ __forceinline__ void rms_norm_two_pass(const RmsNormParams& params) {
 
 /// First kernel of several blocks per row: writes [rows][blocks_per_row] partial sums.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
-__device__ __forceinline__ void rms_norm_split_sums(const RmsNormParams& params) {
+__device__ __forceinline__ void rms_norm_split_sums(const RmsNormParamsOf<Number<shape>>& params) {
   over_parts<shape, config>(params.row, [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
-    const FloatPair squares = squares_of_part<Types, shape, config>(params, row, part);
-    if (thread_index() == 0) static_cast<FloatPair*>(params.row.workspace)[index * config.blocks_per_row + part] = squares;
+    const PairOf<Number<shape>> squares = squares_of_part<Types, shape, config>(params, row, part);
+    if (thread_index() == 0)
+      static_cast<PairOf<Number<shape>>*>(params.row.workspace)[index * config.blocks_per_row + part] = squares;
   });
 }
 
 /// Second kernel of several blocks per row: reduces the partial sums and writes y.
 template <typename Types, const RowShape& shape, const TiledConfig& config>
-__device__ __forceinline__ void rms_norm_split(const RmsNormParams& params) {
+__device__ __forceinline__ void rms_norm_split(const RmsNormParamsOf<Number<shape>>& params) {
   over_parts<shape, config>(params.row, [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
-    const auto* const parts = static_cast<const FloatPair*>(params.row.workspace) + index * config.blocks_per_row;
-    FloatPair squares = SumOfTwoFloats::identity();
+    const auto* const parts =
+        static_cast<const PairOf<Number<shape>>*>(params.row.workspace) + index * config.blocks_per_row;
+    PairOf<Number<shape>> squares = SumOfTwo<Number<shape>>::identity();
     for (int i = thread_index(); i < config.blocks_per_row; i += config.threads)
-      squares = SumOfTwoFloats()(squares, parts[i]);
+      squares = SumOfTwo<Number<shape>>()(squares, parts[i]);
     normalize_part<Types, shape, config>(params, row, part, sum_of_block<config.threads>(squares));
   });
 }

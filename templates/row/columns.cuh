@@ -15,15 +15,16 @@ inline constexpr bool whole_vectors =
 template <typename Element, int count>
 struct Columns {
   static constexpr bool present = true;
+  using Value = Compute<Element>;
 
   /// Loads the elements for the vector at `column` of a row; elements outside of the row read as 0.
   template <const RowShape& shape>
   static __device__ __forceinline__ void load(const void* array, const Row<shape>& row, int64 column, bool inside,
-                                              float (&values)[shape.vector]) {
+                                              Value (&values)[shape.vector]) {
     const Element* const first = static_cast<const Element*>(array) - row.shift;
 #pragma unroll
     for (int begin = 0; begin < shape.vector; begin += count) {
-      float part[count];
+      Value part[count];
       if constexpr (whole_vectors<shape>)
         RowFeatures<shape>::Edges::template load<Element, count, LoadHint::plain>(first, column + begin, row.all, inside,
                                                                                   0.0f)

@@ -30,6 +30,12 @@ OwnParams& OwnParams::real(const std::string& member, double value) {
   return *this;
 }
 
+OwnParams& OwnParams::real(const std::string& member, double value, bool wide) {
+  if (!wide) return real(member, value);
+  add(member, {}, &value, sizeof value);
+  return *this;
+}
+
 void OwnParams::add(const std::string& member, const std::string& array, const void* value, std::size_t size) {
   const std::size_t at = (used_ + size - 1) / size * size;
   used_ = at + size;

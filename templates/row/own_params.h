@@ -29,6 +29,8 @@ class OwnParams {
   OwnParams& integer(const std::string& member, std::int64_t value);
   /// Adds a float.
   OwnParams& real(const std::string& member, double value);
+  /// Adds a double if `wide`, else a float.
+  OwnParams& real(const std::string& member, double value, bool wide);
 
   const std::string& type() const noexcept { return type_; }
   /// The values of the members, which follow RowParams.

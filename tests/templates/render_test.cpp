@@ -60,6 +60,8 @@ const Case golden_cases[] = {
      "variant=block,threads=128,min_blocks=4,registers=float32,load=plain,store=plain"},
     {"rms_norm_warp_bf16_1024", "rms_norm", "rows=4096,cols=1024,dtype=bf16,weight=1,weight_dtype=f32,rstd=1", "sm_90a",
      "variant=warp,threads=128,lanes=32,load=no_allocate,store=streaming"},
+    {"rms_norm_block_f64_1000", "rms_norm", "rows=64,cols=1000,dtype=f64,weight=1,rstd=1", "sm_90a",
+     "variant=block,threads=128,min_blocks=4,registers=float32,load=plain,store=plain"},
     {"rms_norm_split_f32_1000001", "rms_norm", "rows=1,cols=1000001,weight=1", "sm_90a",
      "variant=split,threads=256,unroll=4,blocks_per_row=64,load=plain,load_again=plain,store=plain"},
     {"row_program_add_norm_bf16_4096", "row_program",
@@ -205,8 +207,8 @@ TEST(Render, GoldenFilesCoverEveryMainTemplate) {
       (std::set<std::string>{
           "softmax/resident.cuh", "softmax/resident_f64.cuh", "softmax/tiled.cuh", "softmax/backward_resident.cuh",
           "softmax/backward_tiled.cuh", "softmax/strided.cuh", "softmax/strided_backward.cuh", "cross_entropy/strided.cuh",
-          "cross_entropy/strided_backward.cuh", "rms_norm/resident.cuh", "rms_norm/tiled.cuh", "row_program/resident.cuh",
-          "row_program/tiled.cuh", "row_program/sums_resident.cuh", "row_program/sums_tiled.cuh",
+          "cross_entropy/strided_backward.cuh", "rms_norm/resident.cuh", "rms_norm/resident_f64.cuh", "rms_norm/tiled.cuh",
+          "row_program/resident.cuh", "row_program/tiled.cuh", "row_program/sums_resident.cuh", "row_program/sums_tiled.cuh",
           "row_program/persistent.cuh", "row_program/sums_persistent.cuh", "row_program/strided.cuh"}));
 }
 

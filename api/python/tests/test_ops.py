@@ -172,5 +172,11 @@ def test_float64_arrays_are_computed_in_float64() -> None:
     assert y.dtype == numpy.float64
     powers = numpy.exp(x - x.max(axis=1, keepdims=True))
     numpy.testing.assert_allclose(y, powers / powers.sum(axis=1, keepdims=True), rtol=8 * 2.0**-52)
+    x[0, 0] = 1e30
+    y, rstd = ops.rms_norm(x, weight=x[1], eps=0.1, rstd=True)
+    exact = 1 / numpy.sqrt((x**2).mean(axis=1) + 0.1)
+    assert y.dtype == rstd.dtype == numpy.float64
+    numpy.testing.assert_allclose(rstd, exact, rtol=16 * 2.0**-52)
+    numpy.testing.assert_allclose(y, x * exact[:, None] * x[1], rtol=16 * 2.0**-52)
     with pytest.raises(tunesmith.errors.InvalidArgument, match="out_dtype is f32, but dtype is f64"):
         tunesmith.Problem("softmax", rows=1, cols=8, dtype="f64", out_dtype="f32")

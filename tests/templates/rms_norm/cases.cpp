@@ -39,6 +39,39 @@ std::vector<Problem> rms_norm_problems(std::int64_t rows) {
   return problems;
 }
 
+std::vector<Problem> f64_rms_norm_problems(std::int64_t rows) {
+  const char* const options[] = {"",
+                                 "eps=0",
+                                 "weight=1,rstd=1",
+                                 "weight=1,weight_offset=0.1",
+                                 "weight=1,weight_dtype=f32,rstd=1",
+                                 "eps=0.1",
+                                 "eps=0,weight=1,weight_alignment=8,weight_offset=-0.3,rstd=1"};
+  const char* const layouts[] = {"", ",in_place=1", ",x_alignment=8", ",x_row_stride=0"};
+  std::vector<Problem> problems;
+  for (const std::int64_t cols : {1, 2, 3, 31, 64, 65, 129, 777, 1000, 2501, 8192})
+    for (const char* layout : layouts) {
+      const std::string more = options[problems.size() % std::size(options)];
+      problems.push_back(normalized("rms_norm", "rows=" + std::to_string(rows) + ",cols=" + std::to_string(cols) +
+                                                    ",dtype=f64" + layout + (more.empty() ? "" : "," + more)));
+    }
+  return problems;
+}
+
+std::vector<Case> long_f64_rms_norm_cases(const DeviceInfo& device) {
+  std::vector<Case> cases;
+  for (const char* config :
+       {"variant=hybrid", "variant=cluster,blocks_per_row=4", "variant=grid", "variant=two_pass,threads=256,unroll=4",
+        "variant=split,threads=64,unroll=1,blocks_per_row=37"}) {
+    try {
+      cases.push_back(case_of("rms_norm", "rows=16,cols=20001,dtype=f64,weight=1,rstd=1", device, config));
+    } catch (const Error&) {
+      if (device.arch.number() >= 90) throw;  // the device lacks clusters, or asynchronous copies
+    }
+  }
+  return cases;
+}
+
 std::vector<Case> long_rms_norm_cases(const DeviceInfo& device) {
   struct Shape {
     const char* fields;

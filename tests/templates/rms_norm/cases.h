@@ -14,4 +14,8 @@ std::vector<Problem> rms_norm_problems(std::int64_t rows);
 /// Returns rows that several blocks share, or that one block reads twice, in every variant that does so on the device.
 std::vector<Case> long_rms_norm_cases(const DeviceInfo& device);
 
+/// The same of f64.
+std::vector<Problem> f64_rms_norm_problems(std::int64_t rows);
+std::vector<Case> long_f64_rms_norm_cases(const DeviceInfo& device);
+
 }  // namespace tunesmith::test

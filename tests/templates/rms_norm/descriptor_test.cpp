@@ -55,6 +55,8 @@ TEST(RmsNormDescription, ErrorsNameFieldValueAndAllowedValues) {
   expect_error("weight_dtype=f16", {"weight_dtype", "only with weight=1"});
   expect_error("weight=1,weight_dtype=f16", {"weight_dtype is f16; allowed: f32"});
   expect_error("dtype=bf16,weight=1,weight_dtype=f16", {"weight_dtype is f16; allowed: bf16", "f32"});
+  expect_error("out_dtype=f64", {"out_dtype is f64, but dtype is f32; allowed: f32, f16, bf16"});
+  expect_error("weight=1,weight_dtype=f64", {"weight_dtype is f64; allowed: f32"});
   expect_error("weight=1,weight_dtype=i32", {"weight_dtype", "'i32'", "f32, f16, bf16"});
   expect_error("weight=1,weight_alignment=2", {"weight_alignment", "2", "power of two from 4"});
   expect_error("weight=1,weight_offset=1e31", {"weight_offset", "1e+31"});

@@ -38,6 +38,16 @@ TEST_F(RmsNormGpu, EdgeProblemsInEveryVariant) {
   verify_float32(cases);
 }
 
+TEST_F(RmsNormGpu, F64InEveryVariant) {
+  std::vector<Case> cases = test::long_f64_rms_norm_cases(device().info());
+  std::uint64_t seed = 31;
+  for (const std::int64_t rows : {19, 271})
+    for (const Problem& problem : test::f64_rms_norm_problems(rows))
+      for (const Config& config : test::sample_space(problem, device().info(), 1, seed++))
+        cases.push_back({problem, config});
+  EXPECT_LE(verify_all(cases).float64("rms_norm"), 4.0);
+}
+
 TEST_F(RmsNormGpu, LongRowsAndManyRows) {
   std::vector<Case> cases = test::long_rms_norm_cases(device().info());
   for (const char* fields : {"rows=17,cols=131072,dtype=bf16,weight=1", "rows=1,cols=1048576,rstd=1",

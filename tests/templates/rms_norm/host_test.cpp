@@ -39,6 +39,20 @@ TEST_F(RmsNormHost, EdgeProblemsInEveryVariant) {
   verify_float32(cases);
 }
 
+TEST_F(RmsNormHost, F64InEveryVariant) {
+  std::vector<Case> cases = test::long_f64_rms_norm_cases(device_.info());
+  std::uint64_t seed = 31;
+  for (const Problem& problem : test::f64_rms_norm_problems(19))
+    for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) cases.push_back({problem, config});
+  const Problem problem = test::normalized("rms_norm", "rows=19,cols=61,dtype=f64,weight=1");
+  cases.push_back({problem, *find_op("rms_norm").parse(problem)->capacity_config(device_.info())});
+  for (const char* config : {"variant=warp,lanes=8", "variant=block"})
+    cases.push_back(test::case_of("rms_norm", "rows=19,cols=61,dtype=f64,weight=1", device_.info(), config));
+  const double error = verify_all(cases).float64("rms_norm");
+  EXPECT_GT(error, 0.3);
+  EXPECT_LE(error, 4.0);
+}
+
 TEST_F(RmsNormHost, LongRowsAndManyRows) { verify_float32(test::long_rms_norm_cases(device_.info())); }
 
 TEST_F(RmsNormHost, ResultsDoNotDependOnTheNumberOfRows) {

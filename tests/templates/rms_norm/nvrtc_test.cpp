@@ -19,7 +19,9 @@ class RmsNormNvrtc : public test::SourceCompilation {};
 TEST_F(RmsNormNvrtc, EdgeProblemsCompile) {
   std::vector<Source> sources;
   std::uint64_t seed = 1;
-  for (const Problem& problem : test::rms_norm_problems(100)) {
+  std::vector<Problem> problems = test::rms_norm_problems(100);
+  for (const Problem& problem : test::f64_rms_norm_problems(100)) problems.push_back(problem);
+  for (const Problem& problem : problems) {
     const Arch arch = parse_arch(archs[seed % std::size(archs)]);
     for (const Config& config : test::sample_space(problem, generic_device(arch), 1, seed++))
       sources.push_back(source_of({problem, config}, arch));
@@ -57,6 +59,36 @@ TEST_F(RmsNormNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
   compile_all(sources);
 }
 
+TEST_F(RmsNormNvrtc, EveryVariantOfF64CompilesForEveryArchitectureThatHasIt) {
+  std::vector<Source> sources;
+  std::map<std::string, std::size_t> archs_of;
+  std::size_t turn = 0;
+  for (const char* arch_name : archs) {
+    const Arch arch = parse_arch(arch_name);
+    std::set<std::string> variants;
+    for (const char* fields : {"rows=9,cols=781,dtype=f64", "rows=9,cols=12289,dtype=f64,weight=1,rstd=1"}) {
+      const Problem problem = test::normalized("rms_norm", fields);
+      std::map<std::string, std::vector<Config>> by_variant;
+      for (const Config& config : find_op("rms_norm").parse(problem)->search_space(generic_device(arch), Effort::full))
+        by_variant[config.variant()].push_back(config);
+      for (const auto& [variant, configs] : by_variant) {
+        variants.insert(variant);
+        sources.push_back(source_of({problem, configs[turn++ * 7 % configs.size()]}, arch));
+      }
+    }
+    for (const std::string& variant : variants) ++archs_of[variant];
+  }
+  const std::size_t all = std::size(archs);
+  EXPECT_EQ(archs_of, (std::map<std::string, std::size_t>{{"warp", all},
+                                                          {"block", all},
+                                                          {"hybrid", all - 1},  // not sm_75
+                                                          {"cluster", 3},
+                                                          {"grid", all},
+                                                          {"two_pass", all},
+                                                          {"split", all}}));
+  compile_all(sources);
+}
+
 // Loads and stores of x, y and weight equal the vectors per thread: nothing is read or written twice.
 TEST_F(RmsNormNvrtc, ResidentRowsAreReadOnce) {
   struct Expectation {
@@ -69,6 +101,7 @@ TEST_F(RmsNormNvrtc, ResidentRowsAreReadOnce) {
       {"rows=64,cols=16384,dtype=bf16,weight=1", "variant=block,threads=512,registers=packed", 4, 0, 4, 4},
       {"rows=64,cols=16384,dtype=bf16,weight=1,weight_dtype=f32", "variant=block,threads=512", 4, 0, 8, 4},
       {"rows=64,cols=24576", "variant=hybrid,threads=512,register_vectors=4,min_blocks=1", 4, 8, 0, 12},
+      {"rows=64,cols=4096,dtype=f64,weight=1", "variant=block,threads=256", 8, 0, 8, 8},
       {"rows=64,cols=65536", "variant=cluster,blocks_per_row=8,threads=256,register_vectors=3,min_blocks=1", 3, 5, 0, 8},
   };
   for (const Expectation& expected : expectations) {
@@ -90,6 +123,12 @@ TEST_F(RmsNormNvrtc, NvccCompilesASample) {
     EXPECT_TRUE(nvcc_takes(source_of("rms_norm", "rows=4096,cols=5003,dtype=bf16,weight=1", config, "sm_90a"),
                            "-arch=sm_90a -cubin"))
         << config;
+  for (const char* config : {"variant=warp", "variant=block", "variant=hybrid", "variant=cluster,blocks_per_row=2",
+                             "variant=grid", "variant=two_pass", "variant=split"}) {
+    const bool is_short = std::string(config) == "variant=warp";
+    const std::string fields = "rows=4096,dtype=f64,weight=1,rstd=1,cols=" + std::to_string(is_short ? 61 : 12001);
+    EXPECT_TRUE(nvcc_takes(source_of("rms_norm", fields, config, "sm_90a"), "-arch=sm_90a -cubin")) << config;
+  }
 }
 
 }  // namespace

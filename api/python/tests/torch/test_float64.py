@@ -69,3 +69,57 @@ def test_into_an_array_and_in_place() -> None:
     torch.testing.assert_close(out, exact, rtol=8 * EPS, atol=0)
     tt.softmax(x, out=x)
     torch.testing.assert_close(x, exact, rtol=8 * EPS, atol=0)
+
+
+@pytest.mark.parametrize("cols", [1, 7, 300])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rms_norm_and_its_gradients(cols: int, weighted: bool) -> None:
+    x = torch.randn(5, cols, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(cols, dtype=torch.float64, requires_grad=True) if weighted else None
+    y = tt.rms_norm(x, weight=weight, eps=1e-5)
+    exact = torch.nn.functional.rms_norm(x, (cols,), weight, 1e-5)
+    assert y.dtype == torch.float64
+    torch.testing.assert_close(y, exact, rtol=16 * EPS, atol=0)
+    inputs = [x] if weight is None else [x, weight]
+    upstream = torch.randn_like(y)
+    for ours, theirs in zip(
+        torch.autograd.grad(y, inputs, upstream), torch.autograd.grad(exact, inputs, upstream), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=256 * EPS, atol=256 * EPS)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+def test_gradcheck_of_rms_norm(offset: float) -> None:
+    x = torch.randn(4, 6, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(6, dtype=torch.float64, requires_grad=True)
+    function = lambda x, weight: tt.rms_norm(x, weight=weight, eps=1e-3, weight_offset=offset)  # noqa: E731
+    assert torch.autograd.gradcheck(function, (x, weight), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(function, (x, weight))
+    assert torch.autograd.gradcheck(lambda x: tt.rms_norm(x, eps=1e-3), (x,), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(lambda x: tt.rms_norm(x, eps=1e-3), (x,))
+
+
+def test_rms_norm_has_the_special_rows_of_pytorch() -> None:
+    """1 / rms is 0 where the sum of squares overflows float64, as in PyTorch; float32's range does not matter."""
+    x = torch.randn(6, 65, dtype=torch.float64)
+    x[0, 3], x[1], x[2, 5], x[3, 7], x[4] = 1e200, x[1] * 1e60, torch.inf, torch.nan, 0.0
+    y = tt.rms_norm(x, eps=1e-300)
+    torch.testing.assert_close(
+        y, torch.nn.functional.rms_norm(x, (65,), None, 1e-300), rtol=16 * EPS, atol=0, equal_nan=True
+    )
+    assert (y[0] == 0).all() and y[1].abs().max() > 1
+
+
+def test_rms_norm_with_other_weights_and_in_autocast() -> None:
+    x, weight = torch.randn(4, 40, dtype=torch.float64), torch.randn(40)
+    exact = torch.nn.functional.rms_norm(x, (40,), weight.double(), 1e-5)
+    torch.testing.assert_close(tt.rms_norm(x, None, weight, 1e-5), exact, rtol=16 * EPS, atol=0)
+    with pytest.raises(ValueError, match=r"weight_dtype is f16; allowed: f64 \(that of x\), f32"):
+        tt.rms_norm(x, None, weight.half())
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # float64 stays, as in PyTorch's autocast on CUDA
+        torch.testing.assert_close(tt.rms_norm(x, None, weight, 1e-5), exact, rtol=16 * EPS, atol=0)
+        torch.testing.assert_close(tt.rms_norm(x, None, weight.double(), 1e-5), exact, rtol=16 * EPS, atol=0)
+        narrow = weight.bfloat16()
+        by_narrow = torch.nn.functional.rms_norm(x, (40,), narrow.double(), 1e-5)
+        torch.testing.assert_close(tt.rms_norm(x, None, narrow, 1e-5), by_narrow, rtol=16 * EPS, atol=0)
+        assert tt.rms_norm(x.float(), None, weight.double()).dtype == torch.float32

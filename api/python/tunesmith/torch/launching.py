@@ -72,6 +72,11 @@ _GUARDS: list[Callable[[], object]] = [
 ]
 
 
+def wide(x: torch.Tensor) -> torch.Tensor:
+    """Return x in the precision in which it is computed with: float32, or float64 for float64."""
+    return x if x.dtype == torch.float64 else x.float()
+
+
 @dataclasses.dataclass(frozen=True)
 class Output:
     """A tensor that a call allocates."""

@@ -22,6 +22,7 @@ from .launching import (
     launcher,
     register_fake,
     transformable,
+    wide,
 )
 from .layouts import rows_of
 
@@ -42,8 +43,8 @@ def rms_norm(
     """input / sqrt(mean(input^2) + eps) * (weight + weight_offset) over the last dimension, as torch's rms_norm.
 
     normalized_shape: the last dimension alone. weight: in the input's dtype or float32. eps: default the machine epsilon
-    of the input's dtype, as torch. Under autocast, the input is cast to float32, as torch does. The gradient is computed by
-    PyTorch's operations from the saved 1 / rms.
+    of the input's dtype, as torch. Under autocast, the input is cast to float32, and float64 stays, as torch does. The
+    gradient is computed by PyTorch's operations from the saved 1 / rms.
     """
     if normalized_shape is not None and tuple(normalized_shape) != tuple(input.shape[-1:]):
         raise NotImplementedError(f"normalized_shape is {tuple(normalized_shape)}; allowed: {tuple(input.shape[-1:])}")
@@ -57,16 +58,20 @@ def rms_norm(
         result = _eager(eps, weight_offset, recorded)(input, weight)
         if result is not NotImplemented:
             return result
-    if autocast_dtype(input) is not None and (input.dtype != torch.float32 or not _is_float32(weight)):
+    if autocast_dtype(input) is not None and (wide(input) is not input or not _fits(weight, input)):
         weight = None if weight is None else weight.float()
-        return rms_norm(input.float(), normalized_shape, weight, given, weight_offset=weight_offset)
+        return rms_norm(wide(input), normalized_shape, weight, given, weight_offset=weight_offset)
     if is_transformed():
         return _transformed(input, weight, eps, weight_offset)[0]
     return torch.ops.tunesmith.rms_norm(input, weight, eps, weight_offset)[0]
 
 
-def _is_float32(weight: torch.Tensor | None) -> bool:
-    return weight is None or weight.dtype == torch.float32
+def _fits(weight: torch.Tensor | None, x: torch.Tensor) -> bool:
+    return weight is None or weight.dtype in (torch.float32, x.dtype)
+
+
+def _dtype_of_rstd(x: torch.Tensor) -> torch.dtype:
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 def _prepare(eps: float, weight_offset: float, rstd: bool) -> Any:
@@ -88,7 +93,7 @@ def _prepare(eps: float, weight_offset: float, rstd: bool) -> Any:
             fields.update(weight_dtype=DTYPES[weight.dtype], weight_offset=float(weight_offset))
         outputs: dict[str, tuple[Sequence[int], torch.dtype]] = {"y": (x.shape, x.dtype)}
         if rstd:
-            outputs["rstd"] = ((*x.shape[:-1], 1), torch.float32)
+            outputs["rstd"] = ((*x.shape[:-1], 1), _dtype_of_rstd(x))
         return launch("rms_norm", fields, {"x": x, "weight": weight}, outputs)
 
     return prepare
@@ -114,7 +119,7 @@ def _kernel(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_off
 
 
 def _fake(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_offset: float) -> Any:
-    return x.new_empty(x.shape), x.new_empty((*x.shape[:-1], 1), dtype=torch.float32)
+    return x.new_empty(x.shape), x.new_empty((*x.shape[:-1], 1), dtype=_dtype_of_rstd(x))
 
 
 def _gradients(
@@ -127,14 +132,14 @@ def _gradients(
     wanted: bool,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return the gradient of the input and, if `wanted`, of the weight."""
-    upstream = dy.float()
+    upstream = wide(dy)
     if torch.is_grad_enabled() or is_transformed():  # for a second derivative, 1 / rms is a function of the input
-        rstd = torch.rsqrt(x.float().square().mean(dim=-1, keepdim=True) + eps)
-    normalized = x.float() * rstd
+        rstd = torch.rsqrt(wide(x).square().mean(dim=-1, keepdim=True) + eps)
+    normalized = wide(x) * rstd
     dweight = None
     scaled = upstream
     if weight is not None:
-        scaled = upstream * (weight.float() + weight_offset)
+        scaled = upstream * (wide(weight) + weight_offset)
         if wanted:
             dweight = (upstream * normalized).sum(dim=tuple(range(x.dim() - 1))).to(weight.dtype)
     dx = rstd * (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True))
@@ -156,15 +161,15 @@ def _gradient(ctx: Any, dy: torch.Tensor, _: Any) -> Any:
 
 def _jvp(ctx: Any, dx: torch.Tensor | None, dweight: torch.Tensor | None, *_: Any) -> Any:
     x, weight, rstd = ctx.saved_tensors
-    normalized = x.float() * rstd
+    normalized = wide(x) * rstd
     dy = torch.zeros_like(normalized)
     if dx is not None:
-        scaled = rstd * dx.float()
+        scaled = rstd * wide(dx)
         dy = scaled - normalized * (normalized * scaled).mean(dim=-1, keepdim=True)
         if weight is not None:
-            dy = dy * (weight.float() + ctx.weight_offset)
+            dy = dy * (wide(weight) + ctx.weight_offset)
     if dweight is not None:
-        dy = dy + normalized * dweight.float()
+        dy = dy + normalized * wide(dweight)
     return dy.to(x.dtype), None
 
 

@@ -24,6 +24,7 @@ from .launching import (
     needs_grad,
     register_fake,
     transformable,
+    wide,
 )
 from .layouts import dimension_of, with_strides
 
@@ -292,7 +293,7 @@ def _gradient(ctx: Any, dy: torch.Tensor) -> Any:
 def _jvp(ctx: Any, dx: torch.Tensor, *_: Any) -> torch.Tensor:
     (y,) = ctx.saved_tensors
     logarithm, scale = _options_with_derivatives(ctx)
-    return (scale * _change(_probabilities(y, logarithm), _wide(dx), logarithm)).to(y.dtype)
+    return (scale * _change(_probabilities(y, logarithm), wide(dx), logarithm)).to(y.dtype)
 
 
 def _options_with_derivatives(ctx: Any) -> tuple[bool, float]:
@@ -304,12 +305,7 @@ def _options_with_derivatives(ctx: Any) -> tuple[bool, float]:
 
 
 def _probabilities(y: torch.Tensor, logarithm: bool) -> torch.Tensor:
-    return _wide(y).exp() if logarithm else _wide(y)
-
-
-def _wide(x: torch.Tensor) -> torch.Tensor:
-    """Return x in the precision in which it is computed with."""
-    return x if x.dtype == torch.float64 else x.float()
+    return wide(y).exp() if logarithm else wide(y)
 
 
 def _change(p: torch.Tensor, dx: torch.Tensor, logarithm: bool) -> torch.Tensor:
@@ -329,7 +325,7 @@ def _double_backward(ctx: Any, gradient: torch.Tensor) -> Any:
     """Return the derivatives of dx = scale * (dy - p sum(dy)), or scale * y (dy - sum(y dy)), with respect to dy and y."""
     dy, y = ctx.saved_tensors
     logarithm, scale = _options_with_derivatives(ctx)
-    g, wide_dy, p = _wide(gradient), _wide(dy), _probabilities(y, logarithm)
+    g, wide_dy, p = wide(gradient), wide(dy), _probabilities(y, logarithm)
     by_dy = _change(p, g, logarithm)
     if logarithm:
         by_y = -p * g * wide_dy.sum(-1, keepdim=True)
@@ -342,13 +338,13 @@ def _jvp_of_backward(ctx: Any, ddy: torch.Tensor | None, dy_of_y: torch.Tensor |
     """Return the change of dx for changes of dy and of y."""
     dy, y = ctx.saved_tensors
     logarithm, scale = _options_with_derivatives(ctx)
-    wide_dy, p = _wide(dy), _probabilities(y, logarithm)
+    wide_dy, p = wide(dy), _probabilities(y, logarithm)
     result = torch.zeros_like(p)
     if ddy is not None:
-        change = _wide(ddy)
+        change = wide(ddy)
         result = change - p * change.sum(-1, keepdim=True) if logarithm else _change(p, change, logarithm)
     if dy_of_y is not None:
-        change = _wide(dy_of_y)
+        change = wide(dy_of_y)
         if logarithm:
             result = result - p * change * wide_dy.sum(-1, keepdim=True)
         else:

@@ -1,0 +1,6 @@
+// rms_norm/tiled.cuh for elements of double.
+#pragma once
+
+#include "device/double.cuh"
+#include "rms_norm/tiled.cuh"
+#include "row/double.cuh"
