@@ -56,6 +56,30 @@ TEST_F(RmsNormApi, AddressesSwitchOptionsOn) {
   }
 }
 
+TEST_F(RmsNormApi, Double) {
+  RmsNormProblem problem{.rows = rows, .cols = cols, .dtype = DType::f64};
+  problem.eps = 0.1;
+  problem.weight_offset = 0.3;
+  problem.weight_dtype = DType::f32;
+  problem.weight = true;
+  alignas(16) double x[rows * cols], y[rows * cols] = {}, rstd[rows] = {};
+  for (std::int64_t i = 0; i < rows * cols; ++i) x[i] = std::sin(static_cast<double>(7 * i)) * 1e30;
+  for (std::int64_t c = 0; c < cols; ++c) x[c] *= 1e170;  // the sum of squares overflows
+  for (std::int64_t c = 0; c < cols; ++c) x[cols + c] *= 1e-30;
+  engine_.run(problem, {x, y, weight_, rstd});
+  for (std::int64_t r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < cols; ++c) sum += x[r * cols + c] * x[r * cols + c];
+    const double expected = 1 / std::sqrt(sum / cols + 0.1);
+    EXPECT_NEAR(rstd[r], expected, 1e-14 * expected);
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const double exact = x[r * cols + c] * expected * (static_cast<double>(weight_[c]) + 0.3);
+      EXPECT_NEAR(y[r * cols + c], exact, 1e-14 * std::fabs(exact));
+    }
+  }
+  EXPECT_EQ(rstd[0], 0);
+}
+
 TEST_F(RmsNormApi, OffsetAndInPlace) {
   RmsNormProblem problem{.rows = rows, .cols = cols};
   problem.weight = true;

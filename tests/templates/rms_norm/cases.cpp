@@ -72,6 +72,17 @@ std::vector<Case> long_f64_rms_norm_cases(const DeviceInfo& device) {
   return cases;
 }
 
+std::vector<Case> f64_rms_norm_capacity_cases(const DeviceInfo& device) {
+  std::vector<Case> cases;
+  for (const char* fields :
+       {"rows=19,cols=3,dtype=f64,weight=1", "rows=19,cols=61,dtype=f64,weight=1,weight_dtype=f32,rstd=1",
+        "rows=19,cols=1000,dtype=f64,weight=1,x_alignment=8", "rows=19,cols=3001,dtype=f64,weight=1,rstd=1"}) {
+    const Problem problem = normalized("rms_norm", fields);
+    cases.push_back({problem, find_op("rms_norm").parse(problem)->capacity_config(device).value()});
+  }
+  return cases;
+}
+
 std::vector<Case> long_rms_norm_cases(const DeviceInfo& device) {
   struct Shape {
     const char* fields;

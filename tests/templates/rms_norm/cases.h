@@ -17,5 +17,7 @@ std::vector<Case> long_rms_norm_cases(const DeviceInfo& device);
 /// The same of f64.
 std::vector<Problem> f64_rms_norm_problems(std::int64_t rows);
 std::vector<Case> long_f64_rms_norm_cases(const DeviceInfo& device);
+/// Kernels for every width of a bucket.
+std::vector<Case> f64_rms_norm_capacity_cases(const DeviceInfo& device);
 
 }  // namespace tunesmith::test

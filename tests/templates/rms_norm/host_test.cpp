@@ -44,8 +44,7 @@ TEST_F(RmsNormHost, F64InEveryVariant) {
   std::uint64_t seed = 31;
   for (const Problem& problem : test::f64_rms_norm_problems(19))
     for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) cases.push_back({problem, config});
-  const Problem problem = test::normalized("rms_norm", "rows=19,cols=61,dtype=f64,weight=1");
-  cases.push_back({problem, *find_op("rms_norm").parse(problem)->capacity_config(device_.info())});
+  for (Case& c : test::f64_rms_norm_capacity_cases(device_.info())) cases.push_back(std::move(c));
   for (const char* config : {"variant=warp,lanes=8", "variant=block"})
     cases.push_back(test::case_of("rms_norm", "rows=19,cols=61,dtype=f64,weight=1", device_.info(), config));
   const double error = verify_all(cases).float64("rms_norm");
