@@ -124,7 +124,7 @@ def _problem(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> dict
             break
     else:
         expected = ", ".join(f"{array.name} {array.dtype}" for array in _arrays(program, "f32", "input"))
-        raise ValueError(f"the inputs are of {', '.join(given)}; expected {expected}, or another float type")
+        raise ValueError(f"the inputs are of {', '.join(given)}; expected {expected}, or f16 or bf16 as float")
     found: dict[str, tuple[int, str]] = {}
     for name, tensor in zip(names, inputs, strict=True):
         for field, value in _core.infer_fields("row_program", fields, name, list(tensor.shape)).items():
