@@ -1,0 +1,32 @@
+// Cross-entropy of double: exponentials of logits, and what else the templates need for it.
+#pragma once
+
+#include "device/double_exponential.cuh"
+#include "row/double.cuh"
+
+namespace tunesmith {
+
+/// exp(logit - largest), the counterpart of LogitExponential.
+struct DoubleLogitExponential : DoubleExponential {
+  __device__ __forceinline__ explicit DoubleLogitExponential(double largest) : DoubleExponential(largest) {}
+
+  /// 1 / (*this)(logit)
+  __device__ __forceinline__ double reciprocal(double logit) const { return exponential_of(subtract(origin, logit)); }
+};
+
+#ifdef TUNESMITH_HOST_EXECUTOR
+__device__ __forceinline__ double tanh_of(double x) { return __builtin_tanh(x); }
+#else
+/// Within one unit in the last place (CUDA's programming guide, "Mathematical functions").
+__device__ __forceinline__ double tanh_of(double x) { return ::tanh(x); }
+#endif
+
+template <typename Number>
+__device__ __forceinline__ Number as_number(int column);
+template <>
+__device__ __forceinline__ double as_number<double>(int column) {
+  return column;
+}
+__device__ __forceinline__ int as_index(double number) { return static_cast<int>(number); }
+
+}  // namespace tunesmith
