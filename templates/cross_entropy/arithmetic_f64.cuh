@@ -17,16 +17,8 @@ struct DoubleLogitExponential : DoubleExponential {
 #ifdef TUNESMITH_HOST_EXECUTOR
 __device__ __forceinline__ double tanh_of(double x) { return __builtin_tanh(x); }
 #else
-/// Within one unit in the last place (CUDA's programming guide, "Mathematical functions").
+/// Within two units in the last place (CUDA's programming guide, "Mathematical functions").
 __device__ __forceinline__ double tanh_of(double x) { return ::tanh(x); }
 #endif
-
-template <typename Number>
-__device__ __forceinline__ Number as_number(int column);
-template <>
-__device__ __forceinline__ double as_number<double>(int column) {
-  return column;
-}
-__device__ __forceinline__ int as_index(double number) { return static_cast<int>(number); }
 
 }  // namespace tunesmith

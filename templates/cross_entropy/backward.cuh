@@ -61,9 +61,9 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const Params& params
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
       if constexpr (LseGradient<Params>::present)
-        values[j] = through_lse.reaches(target.counts()) ? values[j] : Number(0);
+        values[j] = through_lse.reaches(target.counts()) ? values[j] : 0.0f;
       else
-        values[j] = target.counts() ? values[j] : Number(0);
+        values[j] = target.counts() ? values[j] : 0.0f;
     }
     RowFeatures<shape>::Edges::template store<Output, vector, config.store>(dlogits, column, row.all, inside, values);
   }

@@ -35,10 +35,6 @@ template <const CrossEntropyOptions& options>
 using NumberOf = typename If<options.wide, double, float>::type;
 template <const CrossEntropyOptions& options>
 using ParamsOf = CrossEntropyParamsOf<NumberOf<options>>;
-template <const CrossEntropyOptions& options>
-using MaximumOf = typename If<options.wide, DoubleMaximum, Maximum>::type;
-template <const CrossEntropyOptions& options>
-using AdditionOf = typename If<options.wide, DoubleSum, Sum>::type;
 
 /// The mean has two divisors if the classes are weighted: the sum of the target weights, and for the z term, which is not
 /// weighted, the number of rows.
@@ -52,8 +48,7 @@ struct Target {
   bool ignored;
   bool bad;  ///< neither a class nor ignore_index
 
-  template <typename Params>
-  __device__ __forceinline__ Target(const Params& params, int64 row, int64 cols) {
+  __device__ __forceinline__ Target(const auto& params, int64 row, int64 cols) {
     const auto value = static_cast<int64>(static_cast<const TargetType*>(params.targets)[row]);
     ignored = value == params.ignore_index;
     const bool is_class = !ignored && value >= 0 && value < params.vocab_size;
@@ -86,35 +81,33 @@ __device__ __forceinline__ float tanh_of(float x) {
 /// Applies scale and soft cap to logits.
 template <const CrossEntropyOptions& options>
 struct LogitScale {
-  using Number = NumberOf<options>;
-
-  Number scale, cap, inverse_cap;
+  NumberOf<options> scale, cap, inverse_cap;
 
   static constexpr bool plain = !options.scaled && !options.softcap;
 
   __device__ __forceinline__ explicit LogitScale(const ParamsOf<options>& params)
       : scale(params.scale), cap(params.softcap), inverse_cap(params.inverse_softcap) {}
 
-  __device__ __forceinline__ Number operator()(Number logit) const {
+  __device__ __forceinline__ auto operator()(NumberOf<options> logit) const {
     if constexpr (options.scaled) logit = multiply(logit, scale);
     if constexpr (options.softcap)  // masked logits stay -inf
       logit = logit == Maximum::identity() ? logit : multiply(cap, tanh_of(multiply(logit, inverse_cap)));
     return logit;
   }
   template <int count>
-  __device__ __forceinline__ void apply(Number (&logits)[count]) const {
+  __device__ __forceinline__ void apply(NumberOf<options> (&logits)[count]) const {
     if constexpr (!plain) {
 #pragma unroll
       for (int j = 0; j < count; ++j) logits[j] = (*this)(logits[j]);
     }
   }
   /// Returns the derivative at a logit; `logit` is a result of operator().
-  __device__ __forceinline__ Number slope(Number logit) const {
-    Number factor = options.scaled ? scale : Number(1);
+  __device__ __forceinline__ auto slope(NumberOf<options> logit) const {
+    NumberOf<options> factor = options.scaled ? scale : 1.0f;
     if constexpr (options.softcap) {
-      const Number share = multiply(logit, inverse_cap);
-      const Number rest = multiply(subtract(Number(1), share), add(Number(1), share));
-      factor = logit == Maximum::identity() ? Number(0) : multiply(factor, rest);
+      const auto share = multiply(logit, inverse_cap);
+      const auto rest = multiply(subtract(NumberOf<options>(1), share), add(NumberOf<options>(1), share));
+      factor = logit == Maximum::identity() ? 0.0f : multiply(factor, rest);
     }
     return factor;
   }
@@ -123,7 +116,7 @@ struct LogitScale {
 /// Returns the weight of a class; 1 without class weights.
 template <const CrossEntropyOptions& options>
 __device__ __forceinline__ NumberOf<options> weight_of(const ParamsOf<options>& params, int64 column) {
-  return options.weights && column >= 0 ? params.weight[column] : NumberOf<options>(1);
+  return options.weights && column >= 0 ? params.weight[column] : 1.0f;
 }
 
 /// Loads the class weights of a vector; 0 for columns that do not exist. `column` counts from the row's shift.
@@ -133,8 +126,7 @@ __device__ __forceinline__ void weights_of(const ParamsOf<options>& params, cons
 #pragma unroll
   for (int j = 0; j < shape.vector; ++j) {
     const bool exists = row.all.template holds<1>(column + j);
-    weights[j] =
-        !exists ? NumberOf<options>(0) : (options.weights ? params.weight[column + j - row.shift] : NumberOf<options>(1));
+    weights[j] = !exists ? 0.0f : (options.weights ? params.weight[column + j - row.shift] : 1.0f);
   }
 }
 

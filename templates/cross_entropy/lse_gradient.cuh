@@ -28,8 +28,8 @@ struct LseGradient<CrossEntropyLseParamsOf<Number>> {
       : dlse(params.dlse[row]) {}
   template <typename Gradient, typename Loss>
   __device__ __forceinline__ void add_to(Gradient& gradient, const Loss& loss, bool counts) const {
-    gradient.per_exponential = fused_multiply_add(dlse, loss.per_exponential, counts ? gradient.per_exponential : Number(0));
-    gradient.per_weight = counts ? gradient.per_weight : Number(0);
+    gradient.per_exponential = fused_multiply_add(dlse, loss.per_exponential, counts ? gradient.per_exponential : 0.0f);
+    gradient.per_weight = counts ? gradient.per_weight : 0.0f;
   }
   template <typename Gradient, typename Loss>
   __device__ __forceinline__ Number of_target(const Gradient& gradient, const Loss& loss, Number logit) const {

@@ -36,7 +36,7 @@ __device__ __forceinline__ void write_loss(const ParamsOf<options>& params, int6
   }
   if constexpr (options.nll) params.nll[row] = result.nll;
   if constexpr (options.reduced && options.weights)
-    scratch(params, params.row_weights)[row] = target.counts() ? result.target_weight : NumberOf<options>(0);
+    scratch(params, params.row_weights)[row] = target.counts() ? result.target_weight : 0.0f;
   if constexpr (options.argmax)
     if (params.argmax != nullptr)
       static_cast<TargetType*>(params.argmax)[row] =
@@ -62,8 +62,7 @@ __device__ __forceinline__ void write_partial(const ParamsOf<options>& params, i
     result.weights = part.weights;
   }
   if constexpr (options.argmax) {
-    const int index = static_cast<int>(bits_of(part.index));
-    result.index = float_of(static_cast<uint32>(index + static_cast<int>(params.vocab_start)));
+    result.index = float_of(static_cast<uint32>(part.index + static_cast<int>(params.vocab_start)));
   }
   reinterpret_cast<ShardPartial*>(params.shard_partials)[row] = result;
 }

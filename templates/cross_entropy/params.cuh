@@ -5,8 +5,7 @@
 
 namespace tunesmith {
 
-/// The kernels' only argument. row.input[0] is logits, row.output is dlogits. `Number`: float, or double for logits of
-/// double.
+/// The kernels' only argument. row.input[0] is logits, row.output is dlogits. `Number`: float, or double as the logits.
 template <typename Number>
 struct CrossEntropyParamsOf {
   RowParams row;

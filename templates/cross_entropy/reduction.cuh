@@ -33,56 +33,42 @@ struct TotalsAndRows : Totals<Number> {
 template <const CrossEntropyOptions& options>
 using TotalsOf = typename If<two_divisors<options>, TotalsAndRows<NumberOf<options>>, Totals<NumberOf<options>>>::type;
 
-template <typename Number>
-__device__ __forceinline__ PairOf<Number> exact(Number value) {
-  return {value, 0.0f};
+template <const CrossEntropyOptions& options>
+__device__ __forceinline__ TotalsOf<options> no_totals() {
+  TotalsOf<options> none = {};
+  none.first_bad = FirstRow::identity();
+  return none;
 }
 
 template <const CrossEntropyOptions& options>
-__device__ __forceinline__ TotalsOf<options> no_totals() {
-  constexpr NumberOf<options> zero = 0.0f;
-  const Totals<NumberOf<options>> none = {exact(zero), exact(zero), exact(zero), 0, 0, FirstRow::identity()};
-  if constexpr (two_divisors<options>)
-    return {none, 0};
-  else
-    return none;
-}
-
-template <typename Number>
-__device__ __forceinline__ void include(Totals<Number>& totals, const Totals<Number>& other) {
-  totals.loss = SumOfTwo<Number>()(totals.loss, other.loss);
-  totals.z_loss = SumOfTwo<Number>()(totals.z_loss, other.z_loss);
-  totals.weight = SumOfTwo<Number>()(totals.weight, other.weight);
+__device__ __forceinline__ void include(TotalsOf<options>& totals, const TotalsOf<options>& other) {
+  using Addition = SumOfTwo<NumberOf<options>>;
+  totals.loss = Addition()(totals.loss, other.loss);
+  totals.z_loss = Addition()(totals.z_loss, other.z_loss);
+  totals.weight = Addition()(totals.weight, other.weight);
   totals.num_correct += other.num_correct;
   totals.bad += other.bad;
   totals.first_bad = FirstRow()(totals.first_bad, other.first_bad);
-}
-template <typename Number>
-__device__ __forceinline__ void include(TotalsAndRows<Number>& totals, const TotalsAndRows<Number>& other) {
-  include(static_cast<Totals<Number>&>(totals), static_cast<const Totals<Number>&>(other));
-  totals.rows += other.rows;
+  if constexpr (two_divisors<options>) totals.rows += other.rows;
 }
 
 /// Rounds to one number. If the first part is not finite, the second may be NaN and is ignored.
-template <typename Number>
-__device__ __forceinline__ Number rounded(PairOf<Number> sum) {
-  return is_finite(sum.first) ? add(sum.first, sum.second) : sum.first;
-}
+__device__ __forceinline__ auto rounded(auto sum) { return is_finite(sum.first) ? add(sum.first, sum.second) : sum.first; }
 
 /// Returns the contribution of one row. `before` the gradient: only the target's weight; otherwise the row kernel's results.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ TotalsOf<options> totals_of_row(const ParamsOf<options>& params, int64 row) {
-  constexpr NumberOf<options> none = 0.0f, one = 1.0f;
   TotalsOf<options> totals = no_totals<options>();
   const Target<TargetType> target(params, row, params.vocab_size);
   if constexpr (two_divisors<options>) totals.rows = target.counts() ? 1 : 0;
   if constexpr (before) {
-    totals.weight = exact(target.counts() ? weight_of<options>(params, target.column) : none);
+    const NumberOf<options> weight = target.counts() ? weight_of<options>(params, target.column) : 0.0f;
+    totals.weight = {weight, 0.0f};
   } else {
     if constexpr (options.reduced) {
-      totals.loss = exact(scratch(params, params.row_losses)[row]);
-      if constexpr (options.z_loss) totals.z_loss = exact(scratch(params, params.row_z_losses)[row]);
-      totals.weight = exact(options.weights ? scratch(params, params.row_weights)[row] : (target.counts() ? one : none));
+      totals.loss = {scratch(params, params.row_losses)[row], 0.0f};
+      if constexpr (options.z_loss) totals.z_loss = {scratch(params, params.row_z_losses)[row], 0.0f};
+      totals.weight = {options.weights ? scratch(params, params.row_weights)[row] : (target.counts() ? 1.0f : 0.0f), 0.0f};
     }
     if constexpr (options.count_correct) totals.num_correct = scratch(params, params.row_correct)[row] != 0.0f ? 1 : 0;
     if constexpr (options.check_targets) {
@@ -98,7 +84,7 @@ __device__ __forceinline__ TotalsOf<options> totals_of_rows(const ParamsOf<optio
   TotalsOf<options> totals = no_totals<options>();
 #pragma unroll 4
   for (int64 row = begin + thread_index(); row < end; row += reduction_threads)
-    include(totals, totals_of_row<TargetType, options, before>(params, row));
+    include<options>(totals, totals_of_row<TargetType, options, before>(params, row));
   return totals;
 }
 
@@ -135,24 +121,23 @@ __device__ __forceinline__ void cross_entropy_partial_reduction(const ParamsOf<o
 /// Computes the final totals in one block.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ void cross_entropy_totals(const ParamsOf<options>& params) {
-  using Number = NumberOf<options>;
   TotalsOf<options> totals = no_totals<options>();
   if (params.partials == 0) {
     totals = totals_of_rows<TargetType, options, before>(params, 0, params.row.rows);
   } else {
     const auto* const partials = reinterpret_cast<const TotalsOf<options>*>(scratch(params, params.partial_totals));
-    for (int64 i = thread_index(); i < params.partials; i += reduction_threads) include(totals, partials[i]);
+    for (int64 i = thread_index(); i < params.partials; i += reduction_threads) include<options>(totals, partials[i]);
   }
   totals = over_block<options, before>(totals);
   if (thread_index() != 0) return;
-  const Number weight = rounded(totals.weight);
+  const auto weight = rounded(totals.weight);
   if constexpr (before) {
     scratch(params, params.totals)[0] = weight;
-    if constexpr (two_divisors<options>) scratch(params, params.totals)[2] = static_cast<Number>(totals.rows);
+    if constexpr (two_divisors<options>) scratch(params, params.totals)[2] = static_cast<NumberOf<options>>(totals.rows);
     return;
   }
   if constexpr (two_divisors<options>) {
-    const Number z_loss = divide(rounded(totals.z_loss), static_cast<Number>(totals.rows));
+    const auto z_loss = divide(rounded(totals.z_loss), static_cast<NumberOf<options>>(totals.rows));
     params.loss[0] = add(divide(rounded(totals.loss), weight), z_loss);
     params.z_loss[0] = z_loss;
   } else if constexpr (options.reduced) {
@@ -170,10 +155,10 @@ __device__ __forceinline__ void cross_entropy_totals(const ParamsOf<options>& pa
 /// Sums all class weights in one block: the backward operation needs the sum for label smoothing.
 template <typename Number>
 __device__ __forceinline__ void sum_class_weights(const CrossEntropyParamsOf<Number>& params) {
-  PairOf<Number> sum = exact(Number(0));
+  PairOf<Number> sum = {};
 #pragma unroll 4
   for (int64 i = thread_index(); i < params.vocab_size; i += reduction_threads)
-    sum = SumOfTwo<Number>()(sum, exact(params.weight[i]));
+    sum = SumOfTwo<Number>()(sum, {params.weight[i], 0.0f});
   BlockGroup<reduction_threads> group(nullptr, 0);
   sum = group.template reduce<0>(sum, SumOfTwo<Number>());
   if (thread_index() == 0) scratch(params, params.totals)[1] = rounded(sum);

@@ -46,12 +46,12 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     using Local = typename If<Group::distant, BlockGroup<Group::threads>, Group>::type;
     Local local(nullptr, 0);
     Partial part;
-    part.largest = local.template reduce<0>(scale(resident.largest()), MaximumOf<options>());
+    part.largest = local.template reduce<0>(scale(resident.largest()), Maximum());
     const Number target_logit = target_element.value(scale, position >= 0);
     part.largest = maximum_or_nan(part.largest, target_logit);
     // All elements of this block may be -inf although the row has others: any finite maximum makes their exponentials 0.
     const bool nothing = part.largest == Maximum::identity();
-    const Number under = nothing ? Number(0) : part.largest;
+    const Number under = nothing ? 0.0f : part.largest;
     const ExponentialOf<options> exponential(under);
 
     SumOf<(vectors > 4), Number> sum_excluding_max;
@@ -72,13 +72,13 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
       sum_excluding_max.include(exponentiate<vector>(exponential, values));
       if (ResidentRow::exact(i) && !keeps_logits) resident.put(i, values);
     }
-    part.sum_excluding_max = local.template reduce<1>(sum_excluding_max.value(), AdditionOf<options>());
+    part.sum_excluding_max = local.template reduce<1>(sum_excluding_max.value(), Sum());
     if constexpr (options.smoothing) {
-      const PairOf<Number> sums = local.template reduce<4>(PairOf<Number>{below, weights}, SumOfEach<Number>());
+      const auto sums = local.template reduce<4>(PairOf<Number>{below, weights}, SumOfEach<Number>());
       part.below = sums.first;
       part.weights = sums.second;
     }
-    if constexpr (options.argmax) part.index = as_number<Number>(local.template reduce<5>(first, First()));
+    if constexpr (options.argmax) part.index = local.template reduce<5>(first, First());
     if constexpr (Group::distant) {
       RunningCrossEntropy<shape, options> all;
       group.exchange(part, [&](const Partial& other) { all.include(other); });
@@ -96,7 +96,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
         const CrossEntropyGradient<shape, options> gradient(params, loss, GradientScale<options>(params, index),
                                                             target.counts());
         // Factor of the resident exponentials.
-        const Number rescale = Group::distant && !nothing ? exponential.rescale_to(loss.exponential) : Number(1);
+        const Number rescale = Group::distant && !nothing ? exponential.rescale_to(loss.exponential) : 1.0f;
         Output* const dlogits = row.template output<Output>(params.row);
         if (!target.counts()) {  // write zeros whatever the logits are
 #pragma unroll

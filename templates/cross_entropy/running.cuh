@@ -50,7 +50,7 @@ struct CrossEntropyPartial {
   Number sum_excluding_max;  ///< sum of exponentials relative to it
   Number below;              ///< smoothing: sum of weight * (largest - logit)
   Number weights;            ///< smoothing: sum of the weights
-  Number index;              ///< argmax: the first column with the maximum logit, see as_index()
+  int index;                 ///< argmax: the first column with the maximum logit
 };
 template <typename Number>
 struct CrossEntropyPartial<Number, true, false> {
@@ -58,7 +58,8 @@ struct CrossEntropyPartial<Number, true, false> {
 };
 template <typename Number>
 struct CrossEntropyPartial<Number, false, true> {
-  Number largest, sum_excluding_max, index;
+  Number largest, sum_excluding_max;
+  int index;
 };
 template <typename Number>
 struct CrossEntropyPartial<Number, false, false> {
@@ -67,13 +68,6 @@ struct CrossEntropyPartial<Number, false, false> {
 
 template <const CrossEntropyOptions& options>
 using PartialOf = CrossEntropyPartial<NumberOf<options>, options.smoothing, options.argmax>;
-
-/// Returns the number of a partial that stands for a column: a float with its bits.
-template <typename Number>
-__device__ __forceinline__ Number as_number(int column) {
-  return float_of(static_cast<uint32>(column));
-}
-__device__ __forceinline__ int as_index(float number) { return static_cast<int>(bits_of(number)); }
 
 /// Means "no column".
 constexpr int no_column = 0x7fffffff;
@@ -84,8 +78,7 @@ struct First {
 };
 
 /// Returns whether `logit` is a maximum for argmax. NaN compares as the largest value.
-template <typename Number>
-__device__ __forceinline__ bool is_largest(Number logit, Number largest) {
+__device__ __forceinline__ bool is_largest(auto logit, auto largest) {
   return logit == largest || (largest != largest && logit != logit);
 }
 
@@ -105,16 +98,15 @@ __device__ __forceinline__ int first_largest(const Row<shape>& row, int64 column
 /// is negative if the row does not contain it.
 template <const RowShape& shape, const CrossEntropyOptions& options>
 __device__ __forceinline__ void include_below(const ParamsOf<options>& params, const Row<shape>& row, int64 column,
-                                              int64 target, Number<shape> largest,
-                                              const Number<shape> (&logits)[shape.vector], Number<shape>& below,
-                                              Number<shape>& sum_of_weights) {
+                                              int64 target, auto largest, const auto(&logits)[shape.vector], auto& below,
+                                              auto& sum_of_weights) {
   Number<shape> weights[shape.vector];
   weights_of<shape, options>(params, row, column, weights);
 #pragma unroll
   for (int j = 0; j < shape.vector; ++j) {
     const bool takes_part = row.all.template holds<1>(column + j) && column + j != target;
-    below = add(below, takes_part ? multiply(weights[j], subtract(largest, logits[j])) : Number<shape>(0));
-    sum_of_weights = add(sum_of_weights, takes_part ? weights[j] : Number<shape>(0));
+    below = add(below, takes_part ? multiply(weights[j], subtract(largest, logits[j])) : 0.0f);
+    sum_of_weights = add(sum_of_weights, takes_part ? weights[j] : 0.0f);
   }
 }
 
@@ -123,7 +115,6 @@ template <const RowShape& shape, const CrossEntropyOptions& options>
 struct RunningCrossEntropy {
   using Partial = PartialOf<options>;
   using Number = NumberOf<options>;
-
   Number largest = Maximum::identity();
   ExponentialOf<options> exponential;  ///< relative to `largest`, or to 0 while that is -inf
   CompensatedSumOf<Number> sum_excluding_max;
@@ -135,7 +126,7 @@ struct RunningCrossEntropy {
 
   /// Sums are relative to 0 while the maximum is -inf.
   static __device__ __forceinline__ Number finite_or_zero(Number largest) {
-    return largest == Maximum::identity() ? Number(0) : largest;
+    return largest == Maximum::identity() ? 0.0f : largest;
   }
   __device__ __forceinline__ void raise_to(Number now) {
     if (now == largest) return;
@@ -176,7 +167,7 @@ struct RunningCrossEntropy {
       weights = add(weights, part.weights);
     }
     if constexpr (options.argmax) {
-      if (is_largest(part.largest, largest)) index = First()(index, as_index(part.index));
+      if (is_largest(part.largest, largest)) index = First()(index, part.index);
     }
     if (part.largest == Maximum::identity()) return;
     sum_excluding_max.include(
@@ -191,7 +182,7 @@ struct RunningCrossEntropy {
       result.below = below;
       result.weights = weights;
     }
-    if constexpr (options.argmax) result.index = as_number<Number>(index);
+    if constexpr (options.argmax) result.index = index;
     return result;
   }
 
@@ -199,16 +190,15 @@ struct RunningCrossEntropy {
   template <typename Group>
   __device__ __forceinline__ Partial over_group(Group& group) const {
     RunningCrossEntropy state = *this;
-    state.raise_to(group.template reduce<2>(largest, MaximumOf<options>()));
+    state.raise_to(group.template reduce<2>(largest, Maximum()));
     Partial result = state.part();
-    result.sum_excluding_max = group.template reduce<3>(result.sum_excluding_max, AdditionOf<options>());
+    result.sum_excluding_max = group.template reduce<3>(result.sum_excluding_max, Sum());
     if constexpr (options.smoothing) {
-      const PairOf<Number> sums =
-          group.template reduce<4>(PairOf<Number>{result.below, result.weights}, SumOfEach<Number>());
+      const auto sums = group.template reduce<4>(PairOf<Number>{result.below, result.weights}, SumOfEach<Number>());
       result.below = sums.first;
       result.weights = sums.second;
     }
-    if constexpr (options.argmax) result.index = as_number<Number>(group.template reduce<5>(state.index, First()));
+    if constexpr (options.argmax) result.index = group.template reduce<5>(state.index, First());
     return result;
   }
 };
@@ -237,22 +227,22 @@ struct RowLoss {
     const Number most = exponential(largest);
     const Number sum_excluding_max = divide(part.sum_excluding_max, most);
     const bool has_target = target_logit != Maximum::identity();
-    const Number of_target = has_target ? divide(exponential(target_logit), most) : Number(0);
+    const Number of_target = has_target ? divide(exponential(target_logit), most) : 0.0f;
     // sum - 1, relative to the maximum. The larger of the two terms is at least 1, so subtract 1 from that one.
     const Number beyond_one = of_target == 1.0f ? sum_excluding_max : add(subtract(sum_excluding_max, Number(1)), of_target);
     const bool finite = is_finite(largest);
-    const Number nan = float_of(nan_bits);
-    const Number log_sum = finite ? log_of_one_plus(beyond_one) : nan;
+    const Number log_sum = finite ? log_of_one_plus(beyond_one) : float_of(nan_bits);
     const Number sum = add(sum_excluding_max, of_target);
     lse = finite ? add(largest, log_sum) : largest;
     nll = add(subtract(largest, target_logit), log_sum);
-    per_exponential = finite ? divide(Number(1), add(part.sum_excluding_max, multiply(of_target, most))) : nan;
-    target_share = finite ? divide(of_target, sum) : nan;
-    target_rest = finite ? -divide(sum_excluding_max, sum) : nan;
+    per_exponential =
+        finite ? divide(Number(1), add(part.sum_excluding_max, multiply(of_target, most))) : float_of(nan_bits);
+    target_share = finite ? divide(of_target, sum) : float_of(nan_bits);
+    target_rest = finite ? -divide(sum_excluding_max, sum) : float_of(nan_bits);
 
     loss = multiply(multiply(params.hard_share, target_weight), nll);
     if constexpr (options.smoothing) {
-      weights = add(part.weights, ignored || bad ? Number(0) : target_weight);
+      weights = add(part.weights, ignored || bad ? 0.0f : target_weight);
       // The sum of weight * (lse - logit); no term is negative.
       const Number below = fused_multiply_add(target_weight, subtract(largest, target_logit), part.below);
       loss = fused_multiply_add(params.smooth_share, fused_multiply_add(weights, log_sum, below), loss);
@@ -263,10 +253,10 @@ struct RowLoss {
       if constexpr (!two_divisors<options>) loss = add(loss, z_loss);
     }
     if (ignored) loss = z_loss = 0.0f;
-    if (bad) loss = z_loss = nan;
+    if (bad) loss = z_loss = float_of(nan_bits);
     if (ignored) nll = 0.0f;
-    if (bad) nll = nan;
-    if constexpr (options.argmax) argmax = as_index(part.index);
+    if (bad) nll = float_of(nan_bits);
+    if constexpr (options.argmax) argmax = part.index;
   }
 
   /// From the forward operation's lse, for gradients only. `sum_of_weights`: over all classes.
@@ -276,7 +266,7 @@ struct RowLoss {
         lse(row_lse),
         z_loss(0.0f),
         nll(0.0f),
-        per_exponential(is_finite(row_lse) ? exponential.reciprocal(row_lse) : Number(float_of(nan_bits))),
+        per_exponential(is_finite(row_lse) ? exponential.reciprocal(row_lse) : float_of(nan_bits)),
         target_share(0.0f),
         target_rest(0.0f),
         target_weight(weight_of_target),
@@ -289,18 +279,16 @@ struct RowLoss {
     nll = target_nll;
     target_share = multiply(exponential(target_logit), per_exponential);
     const Number half = tanh_of(multiply(Number(0.5f), nll));
-    target_rest = is_finite(lse) ? -divide(multiply(Number(2), half), add(Number(1), half)) : Number(float_of(nan_bits));
+    target_rest = is_finite(lse) ? -divide(multiply(Number(2), half), add(Number(1), half)) : float_of(nan_bits);
   }
 };
 
 /// Factors of a row's gradient. The constructor issues the loads early; value() uses them.
 template <const CrossEntropyOptions& options>
 struct GradientScale {
-  using Number = NumberOf<options>;
-
-  Number dloss = 1.0f;    ///< of the row, or of all rows
-  Number divisor = 1.0f;  ///< mean: the sum of the target weights
-  Number rows = 1.0f;     ///< mean with two divisors: the number of rows that are not ignored
+  NumberOf<options> dloss = 1.0f;    ///< of the row, or of all rows
+  NumberOf<options> divisor = 1.0f;  ///< mean: the sum of the target weights
+  NumberOf<options> rows = 1.0f;     ///< mean with two divisors: the number of rows that are not ignored
 
   __device__ __forceinline__ GradientScale(const ParamsOf<options>& params, int64 row) {
     if constexpr (options.upstream == Upstream::scalar) dloss = params.upstream[0];
@@ -308,9 +296,9 @@ struct GradientScale {
     if constexpr (options.mean) divisor = scratch(params, params.totals)[0];
     if constexpr (two_divisors<options>) rows = scratch(params, params.totals)[2];
   }
-  __device__ __forceinline__ Number value() const { return options.mean ? divide(dloss, divisor) : dloss; }
+  __device__ __forceinline__ auto value() const { return options.mean ? divide(dloss, divisor) : dloss; }
   /// Returns the ratio of the divisors, by which the z term is multiplied before value().
-  __device__ __forceinline__ Number z_ratio() const { return divide(divisor, rows); }
+  __device__ __forceinline__ auto z_ratio() const { return divide(divisor, rows); }
 };
 
 /// Computes the gradient of a row's logits:
@@ -320,7 +308,6 @@ struct GradientScale {
 template <const RowShape& shape, const CrossEntropyOptions& options>
 struct CrossEntropyGradient {
   using Number = NumberOf<options>;
-
   LogitScale<options> scale;
   Number upstream;         ///< dloss; 0 for rows without a loss
   Number per_exponential;  ///< dloss * factor / sum
@@ -343,7 +330,7 @@ struct CrossEntropyGradient {
     if constexpr (options.smoothing || options.z_loss)
       of_target = fused_multiply_add(from_share, loss.target_share, of_target);
     if constexpr (options.smoothing) of_target = fused_multiply_add(-params.smooth_share, loss.target_weight, of_target);
-    of_target = empty ? Number(0) : multiply(of_target, upstream);
+    of_target = empty ? 0.0f : multiply(of_target, upstream);
     per_exponential = multiply(multiply(add(hard, from_share), upstream), loss.per_exponential);
     per_weight = multiply(params.smooth_share, upstream);
   }
@@ -363,7 +350,7 @@ struct CrossEntropyGradient {
   }
   /// Returns the gradient of the target's logit; `logit` is a result of LogitScale.
   __device__ __forceinline__ Number target(Number logit) const {
-    return LogitScale<options>::plain ? of_target : multiply(of_target, empty ? Number(0) : scale.slope(logit));
+    return LogitScale<options>::plain ? of_target : multiply(of_target, empty ? 0.0f : scale.slope(logit));
   }
 };
 

@@ -48,10 +48,10 @@ __device__ __forceinline__ void sum_members(StoredPartial<options> (&parts)[conf
   if constexpr (options.argmax) {
     int first[vector];
 #pragma unroll
-    for (int j = 0; j < vector; ++j) first[j] = as_index(parts[j].part.index);
+    for (int j = 0; j < vector; ++j) first[j] = parts[j].part.index;
     reduce_members<slot + 2, config>(first, First());
 #pragma unroll
-    for (int j = 0; j < vector; ++j) parts[j].part.index = as_number<Number>(first[j]);
+    for (int j = 0; j < vector; ++j) parts[j].part.index = first[j];
   }
 }
 
@@ -63,7 +63,7 @@ __device__ __forceinline__ void combine_members(RunningCrossEntropy<shape, optio
   NumberOf<options> largest[vector];
 #pragma unroll
   for (int j = 0; j < vector; ++j) largest[j] = states[j].largest;
-  reduce_members<4, config>(largest, MaximumOf<options>());
+  reduce_members<4, config>(largest, Maximum());
 #pragma unroll
   for (int j = 0; j < vector; ++j) {
     states[j].raise_to(largest[j]);
@@ -161,7 +161,7 @@ __device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogi
     if constexpr (sizeof(Input) == 2) held[i].forget_uses();  // float32 elements would take twice the registers
   }
   scale.apply(largest);
-  reduce_members<0, config>(largest, MaximumOf<options>());
+  reduce_members<0, config>(largest, Maximum());
 
   StoredPartial<options> whole[vector];
   Later<ExponentialOf<options>> exponentials[vector];
@@ -171,7 +171,7 @@ __device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogi
 #pragma unroll
   for (int j = 0; j < vector; ++j) {
     // A slice may be -inf only although the row has other elements: any finite maximum makes its exponentials 0.
-    under[j] = largest[j] == Maximum::identity() ? Number(0) : largest[j];
+    under[j] = largest[j] == Maximum::identity() ? 0.0f : largest[j];
     exponentials[j].value = ExponentialOf<options>(under[j]);
     below[j] = weights[j] = 0.0f;
     first[j] = no_column;
@@ -191,7 +191,7 @@ __device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogi
       if constexpr (options.smoothing)
         include_below<shape, options>(params, row, column, targets.of[j].value.column, under[j], one, below[j], weights[j]);
       whole[j].target_logit = is_target ? one[0] : whole[j].target_logit;
-      one[0] = is_target ? Number(Maximum::identity()) : one[0];
+      one[0] = is_target ? Maximum::identity() : one[0];
       sums[j].include(exponentiate<1>(exponentials[j].value, one));
       values[j] = one[0];
     }
@@ -208,7 +208,7 @@ __device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogi
       whole[j].part.below = below[j];
       whole[j].part.weights = weights[j];
     }
-    if constexpr (options.argmax) whole[j].part.index = as_number<Number>(first[j]);
+    if constexpr (options.argmax) whole[j].part.index = first[j];
   }
   sum_members<1, options, config>(whole);
 #if TUNESMITH_SM >= 900
@@ -227,7 +227,7 @@ __device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogi
     for (int j = 0; j < vector; ++j)
       rescale[j] = shared && largest[j] != Maximum::identity()
                        ? exponentials[j].value.rescale_to(of.losses[j].value.exponential)
-                       : Number(1);
+                       : 1.0f;
     Output* const dlogits = place.template output<Output>(params.strided);
 #pragma unroll
     for (int i = 0; i < columns; ++i) {
@@ -244,7 +244,7 @@ __device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogi
           gradient_of_logits(params, row, scale, of.losses[j].value, of.gradients[j].value, column, one);
         }
         one[0] = targets.own[j] == i ? of.of_target[j] : one[0];
-        values[j] = of.counts[j] ? one[0] : Number(0);  // whatever the logits are
+        values[j] = of.counts[j] ? one[0] : 0.0f;  // whatever the logits are
       }
       place.store(dlogits, params.strided.output_cols, column, values);
     }
@@ -291,7 +291,7 @@ __device__ __forceinline__ void cross_entropy_strided_first_pass(const StridedLo
       for (int j = 0; j < vector; ++j) {
         const bool is_target = to_target[j] == i;
         partials[j].target_logit = is_target ? of_column[j] : partials[j].target_logit;
-        values[j][i][0] = is_target ? NumberOf<options>(Maximum::identity()) : of_column[j];
+        values[j][i][0] = is_target ? Maximum::identity() : of_column[j];
         highest[j] = maximum_or_nan(highest[j], values[j][i][0]);
       }
     }
@@ -343,7 +343,7 @@ __device__ __forceinline__ void cross_entropy_strided_second_pass(
         NumberOf<options> one[1] = {values[j]};
         gradient_of_logits(params, row, scale, of.losses[j].value, of.gradients[j].value, column + i * members<config>, one);
         one[0] = to_target[j] == i ? of.of_target[j] : one[0];
-        values[j] = of.counts[j] ? one[0] : NumberOf<options>(0);  // whatever the logits are
+        values[j] = of.counts[j] ? one[0] : 0.0f;  // whatever the logits are
       }
       place.store(dlogits, params.strided.output_cols, column + i * members<config>, values);
     }

@@ -79,7 +79,7 @@ __device__ __forceinline__ void cross_entropy_backward_strided(const StridedLogi
       Number one[1] = {values[j]};
       gradient_of_logits(params, row, scale, losses[j].value, gradients[j].value, column, one);
       one[0] = targets.own[j] == i ? of_target[j] : one[0];
-      values[j] = reaches[j] ? one[0] : Number(0);  // whatever the logits are
+      values[j] = reaches[j] ? one[0] : 0.0f;  // whatever the logits are
     }
     place.store(dlogits, params.strided.output_cols, column, values);
   }

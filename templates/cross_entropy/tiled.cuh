@@ -18,7 +18,7 @@ __device__ __forceinline__ void take_out(int at, Packed<Input, shape.vector> (&t
     Compute<Input> values[shape.vector];
     tile[i].unpack(values);
 #pragma unroll
-    for (int j = 0; j < shape.vector; ++j) values[j] = j == element ? Compute<Input>(Maximum::identity()) : values[j];
+    for (int j = 0; j < shape.vector; ++j) values[j] = j == element ? Maximum::identity() : values[j];
     tile[i].pack_from(values);
   }
 }
