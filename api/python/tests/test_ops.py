@@ -185,5 +185,5 @@ def test_the_loss_of_float64_logits_is_float64() -> None:
     again = ops.cross_entropy_backward(logits, targets, lse, numpy.ones(1))
     assert {one.dtype.name for one in (loss, lse, dlogits, again)} == {"float64"}
     numpy.testing.assert_allclose(again, dlogits, rtol=64 * 2.0**-52, atol=2.0**-52)
-    with pytest.raises(tunesmith.InvalidArgument, match="lse holds f32; expected f64"):
+    with pytest.raises(tunesmith.errors.InvalidArgument, match="lse holds f32; expected f64"):
         ops.cross_entropy_backward(logits, targets, lse.astype("f4"), numpy.ones(1))

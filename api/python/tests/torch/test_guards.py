@@ -36,7 +36,7 @@ CALLS: dict[str, tuple[Callable[..., torch.Tensor], Callable[[], list[torch.Tens
     "swiglu": (tt.swiglu, lambda: [torch.randn(4, 24), torch.randn(4, 24)]),
 }
 
-FLOAT64 = [CALLS[name][0] for name in ("softmax", "log_softmax")]  # functions that have it
+FLOAT64 = [CALLS[name][0] for name in ("softmax", "log_softmax", "cross_entropy")]  # functions that have it
 
 
 @pytest.fixture(params=CALLS)
