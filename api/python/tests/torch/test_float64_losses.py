@@ -44,7 +44,14 @@ def test_agrees_with_pytorch(reduction: str, shape: tuple[int, ...], label_smoot
 @pytest.mark.parametrize("shape", [(6, 5), (4, 5, 3)], ids=str)
 @pytest.mark.parametrize(
     "call",
-    [{}, {"label_smoothing": 0.2}, {"z_loss": 0.1}, {"softcap": 3.0, "scale": 0.7}, {"ignore_index": 2}, {"return_lse": True}],
+    [
+        {},
+        {"label_smoothing": 0.2},
+        {"z_loss": 0.1},
+        {"softcap": 3.0, "scale": 0.7},
+        {"ignore_index": 2},
+        {"return_lse": True},
+    ],
     ids=str,
 )
 def test_gradcheck(reduction: str, shape: tuple[int, ...], call: dict[str, Any]) -> None:
@@ -89,7 +96,9 @@ def test_the_loss_of_a_confident_row_is_not_zero() -> None:
 def test_compiled_and_transformed() -> None:
     logits, targets = _logits((6, 5)), _targets((6,), 5)
     (exact,) = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, targets), logits)
-    torch.testing.assert_close(torch.func.grad(tt.cross_entropy)(logits.detach(), targets), exact, rtol=64 * EPS, atol=8 * EPS)
+    torch.testing.assert_close(
+        torch.func.grad(tt.cross_entropy)(logits.detach(), targets), exact, rtol=64 * EPS, atol=8 * EPS
+    )
     rows = torch.vmap(lambda x, t: tt.cross_entropy(x, t, reduction="none"))(logits.detach()[:, None], targets[:, None])
     assert rows.dtype == torch.float64
     meta = torch.ops.tunesmith.cross_entropy(logits.detach().to("meta"), targets.to("meta"), None, "none", -100, 0, 0, 0, 1)
@@ -106,7 +115,7 @@ def test_without_classes_or_rows() -> None:
 
 def test_what_has_no_float64_says_so() -> None:
     logits, targets = torch.randn(4, 5, dtype=torch.float64), torch.tensor([1, 2, 3, 4])
-    with pytest.raises(ValueError, match="logits are torch.float64; expected torch.float32"):
+    with pytest.raises(ValueError, match=r"logits are torch\.float64; expected torch\.float32"):
         tt.cross_entropy(logits, torch.softmax(logits, -1))
     with pytest.raises(ValueError, match="f64"):
         tt.linear_cross_entropy(logits, torch.randn(5, 5, dtype=torch.float64), targets)
