@@ -17,6 +17,7 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const Params& params
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   using Gradient = CrossEntropyGradient<shape, options>;
+  using Number = NumberOf<options>;
   constexpr int vector = shape.vector;
 
   // Issue the tile's loads first, then the row's scalars; use any of them only after all are in flight.
@@ -24,10 +25,10 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const Params& params
   load_tile<Input, shape, config, config.load>(row.template input<Input>(params.row, 0), begin, row.all, inside,
                                                Maximum::identity(), tile);
   const GradientScale<options> upstream(params, index);
-  const float lse = params.lse_in[index];
+  const Number lse = params.lse_in[index];
   const LseGradient<Params> through_lse(params, index);
   const Target<TargetType> target(params, index, columns_of<shape>(params.row));
-  float sum_of_weights = static_cast<float>(params.vocab_size);
+  Number sum_of_weights = static_cast<Number>(params.vocab_size);
   if constexpr (options.weights && options.smoothing) sum_of_weights = scratch(params, params.totals)[1];
   RowLoss<options> loss(lse, weight_of<options>(params, target.column), sum_of_weights);
   const LogitScale<options> scale(params);
@@ -39,11 +40,11 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const Params& params
   const bool in_tile = begin <= position && position < begin + tile_elements<shape, config>;
   const int at = in_tile ? static_cast<int>(position - begin) : -1;
   const bool holds_target = in_tile && at / vector % config.threads == thread_index();
-  float target_logit = 0.0f;
+  Number target_logit = 0.0f;
   if (holds_target) {
 #pragma unroll
     for (int i = 0; i < config.unroll; ++i) {
-      float values[vector];
+      Number values[vector];
       tile[i].unpack(values);
 #pragma unroll
       for (int j = 0; j < vector; ++j)
@@ -53,7 +54,7 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const Params& params
 #pragma unroll
   for (int i = 0; i < config.unroll; ++i) {
     const int64 column = begin + (i * config.threads + thread_index()) * vector;
-    float values[vector];
+    Number values[vector];
     tile[i].unpack(values);
     gradient_of_logits(params, row, scale, loss, gradient, column, values);
     // Write zeros whatever the logits are. Select instead of branch: the compiler would move the loads after the branch.

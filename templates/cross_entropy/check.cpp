@@ -24,23 +24,28 @@ const HostArray* find(std::span<const HostArray> arrays, std::string_view name) 
 namespace {
 
 /// Values beyond the largest number of a dtype are infinite.
-double in_range(DType dtype, double value) {
-  double most = 0x1.ffffffp127;
+long double in_range(DType dtype, long double value) {
+  long double most = 0x1.ffffffp127;
+  if (dtype == DType::f64) most = 0x1.fffffffffffff8p1023L;
   if (dtype == DType::f16) most = 65520;
   if (dtype == DType::bf16) most = 0x1.ffp127;
   return std::fabs(value) >= most ? std::copysign(INFINITY, value) : value;
 }
 
 double rounding(DType dtype, double value) {
-  return dtype == DType::f32 ? 0 : 0.5 * spacing(dtype, value) * (1 + 0x1.0p-10);
+  return size_of(dtype) >= 4 ? 0 : 0.5 * spacing(dtype, value) * (1 + 0x1.0p-10);
 }
 
 class Comparison {
  public:
-  explicit Comparison(double allowed) : allowed_(allowed) {}
+  /// `number`: the dtype of results unless stated otherwise.
+  Comparison(double allowed, DType number) : allowed_(allowed), number_(number) {}
 
   /// `allowance`: allowed absolute error, in addition to half a unit in the last place of a 16-bit result.
-  void compare(const std::string& what, double found, double reference, double allowance, DType dtype = DType::f32) {
+  void compare(const std::string& what, double found, long double reference, double allowance) {
+    compare(what, found, reference, allowance, number_);
+  }
+  void compare(const std::string& what, double found, long double reference, double allowance, DType dtype) {
     reference = in_range(dtype, reference);
     double error = 0;
     if (std::isnan(reference) || std::isnan(found))
@@ -48,11 +53,12 @@ class Comparison {
     else if (std::isinf(reference) || std::isinf(found))
       error = reference == found ? 0 : INFINITY;
     else if (found != reference)
-      error = std::max(0.0, std::fabs(found - reference) - rounding(dtype, reference)) / allowance;
+      error = static_cast<double>(
+          std::max(0.0L, std::fabs(found - reference) - rounding(dtype, static_cast<double>(reference))) / allowance);
     worst_ = std::max(worst_, error);
     if (error <= 1 || !failure_.empty()) return;
     std::ostringstream text;
-    text.precision(9);
+    text.precision(dtype == DType::f64 ? 17 : 9);
     text << what << " is " << found << ", the reference is " << reference << " (" << error << " times the allowed error)";
     failure_ = text.str();
   }
@@ -69,6 +75,7 @@ class Comparison {
 
  private:
   double allowed_;
+  DType number_;
   double worst_ = 0;
   std::string failure_;
 };
@@ -80,13 +87,13 @@ std::string at(const char* array, std::int64_t row, std::int64_t column) {
 
 double upstream_of(std::span<const HostArray> arrays, const Settings& settings, std::int64_t row) {
   if (settings.upstream == Upstream::none) return 1;
-  return read_element(DType::f32, find(arrays, "dloss")->data, settings.upstream == Upstream::row ? row : 0);
+  return read_element(settings.number(), find(arrays, "dloss")->data, settings.upstream == Upstream::row ? row : 0);
 }
 
 /// Divisors of a mean: the sum of the target weights, and for the z term, which is not weighted, the number of rows that are
 /// not ignored.
 struct Divisors {
-  double weight = 1, rows = 1;
+  long double weight = 1, rows = 1;
 };
 
 Divisors divisors_of(const Settings& settings, std::span<const HostArray> arrays) {
@@ -109,52 +116,56 @@ Divisors divisors_of(const Settings& settings, std::span<const HostArray> arrays
 }
 
 /// Checks the gradient of a row, given p_c = exp(x_c - lse) from reference_of or the caller's lse.
+template <typename Real>
 void check_gradient(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row,
-                    const RowReference& reference, const Divisors& divisors, Comparison& comparison) {
+                    const RowReference<Real>& reference, const Divisors& divisors, Comparison& comparison) {
   const row::Shape& shape = settings.shape;
   const HostArray& logits = *find(arrays, "logits");
   const HostArray& dlogits = *find(arrays, "dlogits");
   const row::Elements elements{dlogits.info};
   const HostArray* const weight = find(arrays, "weight");
-  const double hard = (1 - settings.label_smoothing) * row.target_weight;
-  const double smooth = settings.label_smoothing / static_cast<double>(settings.vocab_size);
-  const double upstream = upstream_of(arrays, settings, index) / divisors.weight;
-  const double z_slope = 2 * settings.z_loss * divisors.weight / divisors.rows;
-  const double factor = hard + smooth * reference.weights + z_slope * reference.lse;
+  const Errors errors = errors_of(settings);
+  const Real hard = (1 - static_cast<Real>(settings.label_smoothing)) * row.target_weight;
+  const Real smooth = settings.label_smoothing / static_cast<Real>(settings.vocab_size);
+  const auto upstream = static_cast<Real>(upstream_of(arrays, settings, index) / divisors.weight);
+  const auto z_slope = static_cast<Real>(2 * settings.z_loss * divisors.weight / divisors.rows);
+  const Real factor = hard + smooth * reference.weights + z_slope * reference.lse;
   const bool finite = std::isfinite(reference.lse);
-  const double dlse = settings.lse_gradient ? read_element(DType::f32, find(arrays, "dlse")->data, index) : 0;
+  const double dlse = settings.lse_gradient ? read_element(settings.number(), find(arrays, "dlse")->data, index) : 0;
   for (std::int64_t c = 0; c < shape.cols; ++c) {
     const double found = read_element(shape.output, dlogits.data, elements.at(index, c));
     if (!row.counts() && dlse == 0) {
       comparison.require(found == 0, at("dlogits", index, c) + " is not 0, and its row has no loss");
       continue;
     }
-    const double x = transformed(settings, logit_at(logits, index, c));
-    const double p = x == -INFINITY ? 0 : std::exp(x - reference.largest - reference.log_sum);
-    const double w = weight == nullptr ? 1.0 : read_element(DType::f32, weight->data, c);
-    double value = p * factor - smooth * w;
-    double terms = p * (hard + smooth * reference.weights + std::fabs(z_slope * reference.lse)) + smooth * w;
+    const Real x = transformed<Real>(settings, logit_at(logits, index, c));
+    const Real p = x == -INFINITY ? 0 : std::exp(x - reference.largest - reference.log_sum);
+    const double w = weight == nullptr ? 1.0 : read_element(settings.number(), weight->data, c);
+    Real value = p * factor - smooth * w;
+    Real terms = p * (hard + smooth * reference.weights + std::fabs(z_slope * reference.lse)) + smooth * w;
     if (c == row.column) {
       value = hard * reference.target_rest + smooth * (reference.weights * p - w) + z_slope * reference.lse * p;
       terms = hard * std::fabs(reference.target_rest) + smooth * (reference.weights * p + w) +
               std::fabs(z_slope * reference.lse * p);
     }
     if (!row.counts()) value = terms = 0;
-    const double slope_here = slope(settings, x);
-    value = finite ? (value * upstream + dlse * p) * slope_here : NAN;
-    double allowance = relative_error * terms * slope_here + z_slope * p * reference.lse_error * slope_here;
+    const Real slope_here = slope(settings, x);
+    value = finite ? (value * upstream + dlse * p) * slope_here : static_cast<Real>(NAN);
+    const double cancelled = 16 * errors.rounding;  // in 1 - tanh^2
+    Real allowance = errors.relative * terms * slope_here + z_slope * p * reference.lse_error * slope_here;
     allowance += 4 * reference.logit_error * terms * slope_here;
-    if (settings.softcap != 0) allowance += 0x1.0p-20 * terms * settings.scale;
+    if (settings.softcap != 0) allowance += cancelled * terms * settings.scale;
     // Values far below the sum are flushed to zero.
-    allowance = std::fabs(upstream) * (allowance + 0x1.0p-120 * std::fabs(factor) * settings.scale);
-    allowance += std::fabs(dlse) * ((relative_error + 4 * reference.logit_error) * p * slope_here +
-                                    (settings.softcap != 0 ? 0x1.0p-20 * p : 0x1.0p-120) * settings.scale);
-    comparison.compare(at("dlogits", index, c), found, value, allowance, shape.output);
+    allowance = std::fabs(upstream) * (allowance + errors.negligible * std::fabs(factor) * settings.scale);
+    allowance += std::fabs(dlse) * ((errors.relative + 4 * reference.logit_error) * p * slope_here +
+                                    (settings.softcap != 0 ? cancelled * p : errors.negligible) * settings.scale);
+    comparison.compare(at("dlogits", index, c), found, value, static_cast<double>(allowance), shape.output);
   }
 }
 
 void check_partials(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row,
-                    const RowReference& reference, Comparison& comparison) {
+                    const RowReference<double>& reference, Comparison& comparison) {
+  const double relative_error = errors_of(settings).relative;
   const std::byte* const parts = find(arrays, "partials")->data;
   const auto found = [&](int field) { return read_element(DType::f32, parts, index * 8 + field); };
   comparison.compare(at("partials.largest", index), found(0), reference.largest,
@@ -189,17 +200,19 @@ void check_partials(const Settings& settings, std::span<const HostArray> arrays,
 }
 
 /// Checks all results of one row.
+template <typename Real>
 void check_row(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Divisors& divisors,
-               RowReference& reference, Row& row, Comparison& comparison) {
+               RowReference<Real>& reference, Row& row, Comparison& comparison) {
   if (settings.kind == Kind::backward)
-    reference = from_lse(settings, arrays, index, row);
+    reference = from_lse<Real>(settings, arrays, index, row);
   else if (settings.kind == Kind::combine)
-    reference = combined(settings, arrays, index, row);
+    reference = combined<Real>(settings, arrays, index, row);
   else
-    reference = reference_of(settings, arrays, index, row);
-  if (settings.kind == Kind::shard) return check_partials(settings, arrays, index, row, reference, comparison);
+    reference = reference_of<Real>(settings, arrays, index, row);
+  if constexpr (std::is_same_v<Real, double>)
+    if (settings.kind == Kind::shard) return check_partials(settings, arrays, index, row, reference, comparison);
   if (settings.writes_loss()) {
-    const auto found = [&](const char* array) { return read_element(DType::f32, find(arrays, array)->data, index); };
+    const auto found = [&](const char* array) { return read_element(settings.number(), find(arrays, array)->data, index); };
     comparison.compare(at("lse", index), found("lse"), reference.lse, reference.lse_error);
     if (!settings.reduced()) {
       comparison.compare(at("loss", index), found("loss"), reference.loss, reference.loss_error);
@@ -218,20 +231,20 @@ void check_row(const Settings& settings, std::span<const HostArray> arrays, std:
   if (settings.has_gradient()) check_gradient(settings, arrays, index, row, reference, divisors, comparison);
 }
 
-}  // namespace
-
-CheckResult check(const Settings& settings, std::span<const HostArray> arrays, std::int64_t max_rows) {
+/// Compares with a reference in `Real`.
+template <typename Real>
+CheckResult check_as(const Settings& settings, std::span<const HostArray> arrays, std::int64_t max_rows) {
   const row::Shape& shape = settings.shape;
   CheckResult result;
   result.error_unit = "relative";
-  result.allowed_error = relative_error;
+  result.allowed_error = errors_of(settings).relative;
   result.total_rows = shape.rows;
   result.checked_rows = std::min(shape.rows, std::max<std::int64_t>(max_rows, 1));
   const Divisors divisors = divisors_of(settings, arrays);
 
   struct Outcome {
-    Comparison comparison{0};
-    RowReference reference;
+    Comparison comparison{0, DType::f32};
+    RowReference<Real> reference;
     Row row;
   };
   std::vector<Outcome> outcomes(static_cast<std::size_t>(result.checked_rows));
@@ -240,12 +253,12 @@ CheckResult check(const Settings& settings, std::span<const HostArray> arrays, s
       // Evenly spread, the first and the last row included.
       const std::int64_t index = result.checked_rows > 1 ? (shape.rows - 1) * i / (result.checked_rows - 1) : 0;
       Outcome& outcome = outcomes[static_cast<std::size_t>(i)];
-      outcome.comparison = Comparison(result.allowed_error);
+      outcome.comparison = Comparison(result.allowed_error, settings.number());
       outcome.row = row_of(settings, arrays, index);
       check_row(settings, arrays, index, divisors, outcome.reference, outcome.row, outcome.comparison);
     }
   });
-  Comparison all(result.allowed_error);
+  Comparison all(result.allowed_error, settings.number());
   for (const Outcome& outcome : outcomes) all.include(outcome.comparison);
 
   if (settings.check_targets) {
@@ -261,22 +274,22 @@ CheckResult check(const Settings& settings, std::span<const HostArray> arrays, s
   // Sums need every row.
   if (result.checked_rows == result.total_rows) {
     long double loss = 0, z_loss = 0;
-    double loss_error = 0, z_error = 0;
+    long double loss_error = 0, z_error = 0;
     std::int64_t num_correct = 0;
     for (const Outcome& outcome : outcomes) {
       if (outcome.row.ignored) continue;
-      const RowReference& row = outcome.reference;
-      const double z_term = settings.z_loss != 0 ? row.z_loss : 0;
+      const RowReference<Real>& row = outcome.reference;
+      const Real z_term = settings.z_loss != 0 ? row.z_loss : 0;
       z_loss += z_term / divisors.rows;
       z_error += row.z_error / divisors.rows;
       loss += (row.loss - z_term) / divisors.weight + z_term / divisors.rows;
       loss_error += (row.loss_error - row.z_error) / divisors.weight + row.z_error / divisors.rows;
       if (outcome.row.counts() && outcome.reference.argmax == outcome.row.target) ++num_correct;
     }
-    const auto compare = [&](const char* name, long double sum, double error, double divisor) {
-      const double reference = divisor == 0 ? NAN : static_cast<double>(sum);
-      all.compare(std::string(name) + "[0]", read_element(DType::f32, find(arrays, name)->data, 0), reference,
-                  error + 0x1.0p-22 * std::fabs(reference));
+    const auto compare = [&](const char* name, long double sum, long double error, long double divisor) {
+      const long double reference = divisor == 0 ? static_cast<long double>(NAN) : sum;
+      all.compare(std::string(name) + "[0]", read_element(settings.number(), find(arrays, name)->data, 0), reference,
+                  static_cast<double>(error + 4 * errors_of(settings).rounding * std::fabs(reference)));
     };
     if (settings.writes_loss() && settings.reduced()) {
       compare("loss", loss, loss_error, divisors.weight);
@@ -291,6 +304,12 @@ CheckResult check(const Settings& settings, std::span<const HostArray> arrays, s
   result.first_failure = all.failure();
   result.passed = result.first_failure.empty();
   return result;
+}
+
+}  // namespace
+
+CheckResult check(const Settings& settings, std::span<const HostArray> arrays, std::int64_t max_rows) {
+  return settings.wide() ? check_as<long double>(settings, arrays, max_rows) : check_as<double>(settings, arrays, max_rows);
 }
 
 }  // namespace tunesmith::cross_entropy

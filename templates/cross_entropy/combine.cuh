@@ -26,7 +26,7 @@ __device__ __forceinline__ void cross_entropy_combine(const CrossEntropyParams& 
       part.below = stored.below;
       part.weights = stored.weights;
     }
-    if constexpr (options.argmax) part.index = stored.index;
+    if constexpr (options.argmax) part.index = static_cast<int>(bits_of(stored.index));
     state.include(part);
     if (stored.has_target != 0.0f) {
       has_target = true;

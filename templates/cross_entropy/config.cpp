@@ -34,7 +34,7 @@ std::string why_invalid(const TileConfig& config, const row::Shape& shape, const
     return "eviction policies need sm_80 or later; the device is " + name(device.arch);
   if (shape.in_place && config.load == LoadHint::no_allocate)
     return "load no_allocate reads through the read-only path, which in_place=1 rules out";
-  if (config.threads * (config.unroll * shape.vector() + 40) > device.registers_per_sm)
+  if (config.threads * (config.unroll * shape.vector() + 40) * shape.words_of_value() > device.registers_per_sm)
     return "threads is " + std::to_string(config.threads) + " and unroll is " + std::to_string(config.unroll) +
            "; together they exceed the registers of a multiprocessor";
   return {};

@@ -27,7 +27,14 @@ struct CrossEntropyOptions {
   bool check_targets = false;
   Upstream upstream = Upstream::none;
   bool mark_ignored = false;  ///< argmax of ignored rows is -1
+  bool wide = false;          ///< logits, losses, weights and sums are double
 };
+
+/// The type of losses, weights and sums.
+template <const CrossEntropyOptions& options>
+using NumberOf = typename If<options.wide, double, float>::type;
+template <const CrossEntropyOptions& options>
+using ParamsOf = CrossEntropyParamsOf<NumberOf<options>>;
 
 /// The mean has two divisors if the classes are weighted: the sum of the target weights, and for the z term, which is not
 /// weighted, the number of rows.
@@ -41,7 +48,7 @@ struct Target {
   bool ignored;
   bool bad;  ///< neither a class nor ignore_index
 
-  __device__ __forceinline__ Target(const CrossEntropyParams& params, int64 row, int64 cols) {
+  __device__ __forceinline__ Target(const auto& params, int64 row, int64 cols) {
     const auto value = static_cast<int64>(static_cast<const TargetType*>(params.targets)[row]);
     ignored = value == params.ignore_index;
     const bool is_class = !ignored && value >= 0 && value < params.vocab_size;
@@ -74,32 +81,32 @@ __device__ __forceinline__ float tanh_of(float x) {
 /// Applies scale and soft cap to logits.
 template <const CrossEntropyOptions& options>
 struct LogitScale {
-  float scale, cap, inverse_cap;
+  NumberOf<options> scale, cap, inverse_cap;
 
   static constexpr bool plain = !options.scaled && !options.softcap;
 
-  __device__ __forceinline__ explicit LogitScale(const CrossEntropyParams& params)
+  __device__ __forceinline__ explicit LogitScale(const ParamsOf<options>& params)
       : scale(params.scale), cap(params.softcap), inverse_cap(params.inverse_softcap) {}
 
-  __device__ __forceinline__ float operator()(float logit) const {
+  __device__ __forceinline__ auto operator()(NumberOf<options> logit) const {
     if constexpr (options.scaled) logit = multiply(logit, scale);
     if constexpr (options.softcap)  // masked logits stay -inf
       logit = logit == Maximum::identity() ? logit : multiply(cap, tanh_of(multiply(logit, inverse_cap)));
     return logit;
   }
   template <int count>
-  __device__ __forceinline__ void apply(float (&logits)[count]) const {
+  __device__ __forceinline__ void apply(NumberOf<options> (&logits)[count]) const {
     if constexpr (!plain) {
 #pragma unroll
       for (int j = 0; j < count; ++j) logits[j] = (*this)(logits[j]);
     }
   }
   /// Returns the derivative at a logit; `logit` is a result of operator().
-  __device__ __forceinline__ float slope(float logit) const {
-    float factor = options.scaled ? scale : 1.0f;
+  __device__ __forceinline__ auto slope(NumberOf<options> logit) const {
+    NumberOf<options> factor = options.scaled ? scale : 1.0f;
     if constexpr (options.softcap) {
-      const float share = multiply(logit, inverse_cap);
-      const float rest = multiply(subtract(1.0f, share), add(1.0f, share));
+      const auto share = multiply(logit, inverse_cap);
+      const auto rest = multiply(subtract(NumberOf<options>(1), share), add(NumberOf<options>(1), share));
       factor = logit == Maximum::identity() ? 0.0f : multiply(factor, rest);
     }
     return factor;
@@ -108,14 +115,14 @@ struct LogitScale {
 
 /// Returns the weight of a class; 1 without class weights.
 template <const CrossEntropyOptions& options>
-__device__ __forceinline__ float weight_of(const CrossEntropyParams& params, int64 column) {
+__device__ __forceinline__ NumberOf<options> weight_of(const ParamsOf<options>& params, int64 column) {
   return options.weights && column >= 0 ? params.weight[column] : 1.0f;
 }
 
 /// Loads the class weights of a vector; 0 for columns that do not exist. `column` counts from the row's shift.
 template <const RowShape& shape, const CrossEntropyOptions& options>
-__device__ __forceinline__ void weights_of(const CrossEntropyParams& params, const Row<shape>& row, int64 column,
-                                           float (&weights)[shape.vector]) {
+__device__ __forceinline__ void weights_of(const ParamsOf<options>& params, const Row<shape>& row, int64 column,
+                                           NumberOf<options> (&weights)[shape.vector]) {
 #pragma unroll
   for (int j = 0; j < shape.vector; ++j) {
     const bool exists = row.all.template holds<1>(column + j);
@@ -124,8 +131,9 @@ __device__ __forceinline__ void weights_of(const CrossEntropyParams& params, con
 }
 
 /// Returns the address of a scratch array in the workspace.
-__device__ __forceinline__ float* scratch(const CrossEntropyParams& params, int64 offset) {
-  return reinterpret_cast<float*>(static_cast<char*>(params.row.workspace) + offset);
+template <typename Number>
+__device__ __forceinline__ Number* scratch(const CrossEntropyParamsOf<Number>& params, int64 offset) {
+  return reinterpret_cast<Number*>(static_cast<char*>(params.row.workspace) + offset);
 }
 
 }  // namespace tunesmith

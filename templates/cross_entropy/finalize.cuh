@@ -14,13 +14,13 @@ namespace tunesmith {
 template <typename TargetType, bool scales_weight>
 __device__ __forceinline__ void cross_entropy_divisor(const DivisorParams& params) {
   const auto* const targets = static_cast<const TargetType*>(params.targets);
-  FloatPair weights = exact(0.0f);
+  FloatPair weights = {};
   int64 rows = 0;
   for (int64 row = thread_index(); row < params.rows; row += reduction_threads) {
     const int64 target = targets[row];
     if (target == params.ignore_index || target < 0 || target >= params.cols) continue;
     const float weight = params.weight != nullptr ? params.weight[target] : 1.0f;
-    weights = SumOfTwoFloats()(weights, exact(weight));
+    weights = SumOfTwoFloats()(weights, {weight, 0.0f});
     if constexpr (scales_weight) ++rows;
   }
   BlockGroup<reduction_threads> group(nullptr, 0);
@@ -56,10 +56,10 @@ __device__ __forceinline__ void cross_entropy_upstream(const UpstreamParams& par
 }
 
 __device__ __forceinline__ void cross_entropy_reduce(const ReduceParams& params) {
-  FloatPair losses = exact(0.0f), z_losses = exact(0.0f);
+  FloatPair losses = {}, z_losses = {};
   for (int64 row = thread_index(); row < params.rows; row += reduction_threads) {
-    losses = SumOfTwoFloats()(losses, exact(params.losses[row]));
-    if (params.z_losses != nullptr) z_losses = SumOfTwoFloats()(z_losses, exact(params.z_losses[row]));
+    losses = SumOfTwoFloats()(losses, {params.losses[row], 0.0f});
+    if (params.z_losses != nullptr) z_losses = SumOfTwoFloats()(z_losses, {params.z_losses[row], 0.0f});
   }
   BlockGroup<reduction_threads> group(nullptr, 0);
   losses = group.template reduce<0>(losses, SumOfTwoFloats());

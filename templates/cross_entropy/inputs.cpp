@@ -24,7 +24,8 @@ bool has_no_finite_loss(std::int64_t row) {
 double edge_case_logit(std::int64_t row, std::int64_t column, std::int64_t cols, std::int64_t target, DType dtype,
                        bool sums_logits, std::uint64_t bits) {
   const double normal = bell(bits);
-  const double huge = dtype == DType::f16 ? 3e4 : (sums_logits ? 1e32 : 1e38);
+  const bool wide = dtype == DType::f64;
+  const double huge = dtype == DType::f16 ? 3e4 : wide ? (sums_logits ? 1e302 : 5e307) : (sums_logits ? 1e32 : 1e38);
   switch (row) {
     case 0: return 3.0;                                     // equal values
     case 1: return -INFINITY;                               // NaN by definition
@@ -33,9 +34,9 @@ double edge_case_logit(std::int64_t row, std::int64_t column, std::int64_t cols,
     case 4: return normal + 1e4;                            // large common offset
     case 5: return normal - 1e4;
     case 6: return column % 2 == 0 && column != target ? -INFINITY : normal;  // masked half
-    case 7: return normal * 1e-40;                                            // denormals
+    case 7: return normal * (wide ? 1e-310 : 1e-40);                          // denormals
     case 8: return column == target ? 24 : normal;                            // confident
-    case 9: return (uniform(bits) - 0.5) * 200;                               // wide range
+    case 9: return (uniform(bits) - 0.5) * (wide ? 1480 : 200);               // wide range
     case 10: return (uniform(bits) - 0.5) * 2 * huge;                         // widest range
     case 11: return column == (target + 1) % cols ? 30 : normal;              // confident, and wrong
     case 12: return column < cols / 2 ? -INFINITY : normal;                   // threads and tiles with -inf only
@@ -82,15 +83,15 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
     for (std::int64_t c = 0; c < weight->info.shape[0]; ++c) {
       const std::uint64_t bits = bits_at(seed, 2, c);
       const bool none = edge_cases && bits % 16 == 3;
-      write_element(DType::f32, weight->data, c, none ? 0.0F : static_cast<float>(0.25 + 1.5 * uniform(bits)));
+      write_element(settings.number(), weight->data, c, none ? 0.0 : 0.25 + 1.5 * uniform(bits));
     }
   if (const HostArray* const dloss = find(arrays, "dloss"); dloss != nullptr)
     for (std::int64_t r = 0; r < dloss->info.elements(); ++r)
-      write_element(DType::f32, dloss->data, r, static_cast<float>(0.5 + bell(bits_at(seed, 3, r))));
+      write_element(settings.number(), dloss->data, r, 0.5 + bell(bits_at(seed, 3, r)));
   if (const HostArray* const dlse = find(arrays, "dlse"); dlse != nullptr)
     for (std::int64_t r = 0; r < shape.rows; ++r) {
       const std::uint64_t bits = bits_at(seed, 5, r);
-      write_element(DType::f32, dlse->data, r, bits % 4 == 1 ? 0.0F : static_cast<float>(bell(bits)));
+      write_element(settings.number(), dlse->data, r, bits % 4 == 1 ? 0.0 : bell(bits));
     }
   const bool smooths = settings.label_smoothing != 0;
   // Edge cases belong to rows with certain targets; rows that share elements are random.
@@ -111,10 +112,10 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
   if (settings.kind == Kind::backward)
     over_rows(shape.rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
-        const RowReference reference = reference_of(settings, arrays, r, row_of(settings, arrays, r));
-        write_element(DType::f32, find(arrays, "lse")->data, r, static_cast<float>(reference.lse));
+        const auto reference = reference_of<long double>(settings, arrays, r, row_of(settings, arrays, r));
+        write_element(settings.number(), find(arrays, "lse")->data, r, static_cast<double>(reference.lse));
         if (const HostArray* const nll = find(arrays, "nll"); nll != nullptr)
-          write_element(DType::f32, nll->data, r, static_cast<float>(reference.nll));
+          write_element(settings.number(), nll->data, r, static_cast<double>(reference.nll));
       }
     });
   if (settings.kind == Kind::combine) {

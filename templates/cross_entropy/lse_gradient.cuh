@@ -6,9 +6,11 @@
 namespace tunesmith {
 
 /// With a gradient through lse.
-struct CrossEntropyLseParams : CrossEntropyParams {
-  const float* dlse;  ///< [rows]
+template <typename Number>
+struct CrossEntropyLseParamsOf : CrossEntropyParamsOf<Number> {
+  const Number* dlse;  ///< [rows]
 };
+using CrossEntropyLseParams = CrossEntropyLseParamsOf<float>;
 
 /// Adds the gradient through lse, dlse * p, to that of the loss. Rows without a loss have it, too. Ask for it only `if
 /// constexpr (present)`: calls that do nothing change how the kernel without it is scheduled.
@@ -17,19 +19,20 @@ struct LseGradient {
   static constexpr bool present = false;
   __device__ __forceinline__ LseGradient(const Params&, int64) {}
 };
-template <>
-struct LseGradient<CrossEntropyLseParams> {
+template <typename Number>
+struct LseGradient<CrossEntropyLseParamsOf<Number>> {
   static constexpr bool present = true;
-  float dlse;
+  Number dlse;
 
-  __device__ __forceinline__ LseGradient(const CrossEntropyLseParams& params, int64 row) : dlse(params.dlse[row]) {}
+  __device__ __forceinline__ LseGradient(const CrossEntropyLseParamsOf<Number>& params, int64 row)
+      : dlse(params.dlse[row]) {}
   template <typename Gradient, typename Loss>
   __device__ __forceinline__ void add_to(Gradient& gradient, const Loss& loss, bool counts) const {
     gradient.per_exponential = fused_multiply_add(dlse, loss.per_exponential, counts ? gradient.per_exponential : 0.0f);
     gradient.per_weight = counts ? gradient.per_weight : 0.0f;
   }
   template <typename Gradient, typename Loss>
-  __device__ __forceinline__ float of_target(const Gradient& gradient, const Loss& loss, float logit) const {
+  __device__ __forceinline__ Number of_target(const Gradient& gradient, const Loss& loss, Number logit) const {
     return fused_multiply_add(multiply(dlse, loss.target_share), gradient.scale.slope(logit), gradient.target(logit));
   }
   /// Returns whether a row has a gradient that is not 0.

@@ -11,7 +11,7 @@ namespace tunesmith {
 template <const CrossEntropyOptions& options>
 struct StoredPartial {
   PartialOf<options> part;
-  float target_logit;
+  NumberOf<options> target_logit;
 };
 
 /// A row's partial for one vocabulary shard, as stored in memory.
@@ -25,13 +25,13 @@ struct alignas(16) ShardPartial {
 
 /// Writes the results of a row. Called by one thread.
 template <typename TargetType, const CrossEntropyOptions& options>
-__device__ __forceinline__ void write_loss(const CrossEntropyParams& params, int64 row, const Target<TargetType>& target,
+__device__ __forceinline__ void write_loss(const ParamsOf<options>& params, int64 row, const Target<TargetType>& target,
                                            const RowLoss<options>& result, int64 target_class) {
-  float* const losses = options.reduced ? scratch(params, params.row_losses) : params.loss;
+  NumberOf<options>* const losses = options.reduced ? scratch(params, params.row_losses) : params.loss;
   losses[row] = result.loss;
   params.lse[row] = result.lse;
   if constexpr (options.z_loss) {
-    float* const z_losses = options.reduced ? scratch(params, params.row_z_losses) : params.z_loss;
+    NumberOf<options>* const z_losses = options.reduced ? scratch(params, params.row_z_losses) : params.z_loss;
     z_losses[row] = result.z_loss;
   }
   if constexpr (options.nll) params.nll[row] = result.nll;
@@ -47,7 +47,7 @@ __device__ __forceinline__ void write_loss(const CrossEntropyParams& params, int
 
 /// Writes the partial of a row. Called by one thread. `part.largest` includes the target's logit.
 template <const CrossEntropyOptions& options>
-__device__ __forceinline__ void write_partial(const CrossEntropyParams& params, int64 row, const PartialOf<options>& part,
+__device__ __forceinline__ void write_partial(const ParamsOf<options>& params, int64 row, const PartialOf<options>& part,
                                               bool has_target, float target_logit, float target_weight) {
   const float under = part.largest == Maximum::identity() ? 0.0f : part.largest;
   const LogitExponential exponential(under);
@@ -62,8 +62,7 @@ __device__ __forceinline__ void write_partial(const CrossEntropyParams& params, 
     result.weights = part.weights;
   }
   if constexpr (options.argmax) {
-    const int index = static_cast<int>(bits_of(part.index));
-    result.index = float_of(static_cast<uint32>(index + static_cast<int>(params.vocab_start)));
+    result.index = float_of(static_cast<uint32>(part.index + static_cast<int>(params.vocab_start)));
   }
   reinterpret_cast<ShardPartial*>(params.shard_partials)[row] = result;
 }

@@ -60,7 +60,9 @@ std::string why_invalid(const PositionTiles& config, const strided::Shape& shape
   if (shape.in_place && config.load == LoadHint::no_allocate)
     return "load no_allocate reads through the read-only path, which in_place=1 rules out";
   const std::int64_t words = (shape.vector() * size_of(shape.input()) + 3) / 4;
-  const std::int64_t needed = config.unroll * words + 40 + std::int64_t{shape.vector()} * (8 + shape.more_registers / 2);
+  const std::int64_t needed = config.unroll * words + 40 +
+                              std::int64_t{shape.vector()} * (8 + shape.more_registers / 2) * (shape.wide() ? 2 : 1) +
+                              (shape.wide() ? 20 : 0);
   const int available = std::min(255, device.registers_per_sm / config.threads);
   if (needed > available)
     return "unroll is " + std::to_string(config.unroll) + " and threads is " + std::to_string(config.threads) +

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "templates/cross_entropy/op.h"
+#include "templates/row/x_to_y.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -49,6 +50,7 @@ void check_upstream(Upstream dloss, Reduction reduction) {
 }  // namespace
 
 void complete(CrossEntropyProblem& p) {
+  if (p.gradient != Gradient::none) row::check_wide(p.dtype, "out_dtype", p.output());
   if (p.strided() && p.gradient != Gradient::none)
     strided::check_output(strided_shape(p, true, false).out, p.rows, p.cols, p.inner);
   if (p.gradient == Gradient::in_place) complete_in_place(p);
@@ -66,6 +68,7 @@ void complete(CrossEntropyProblem& p) {
 }
 
 void complete(CrossEntropyBackwardProblem& p) {
+  row::check_wide(p.dtype, "out_dtype", p.output());
   if (p.strided()) strided::check_output(strided_shape(p, true, false).out, p.rows, p.cols, p.inner);
   if (p.in_place) complete_in_place(p);
   if (*p.vocab_size == p.cols) p.vocab_start = 0;
@@ -147,6 +150,10 @@ void set_positions(Settings& settings, const Problem& p) {
   positions.reduction_bytes =
       12 + (settings.label_smoothing != 0 ? 8 : 0) + (settings.argmax || settings.num_correct ? 4 : 0);
   positions.part_bytes = 24;
+  if (settings.wide()) {
+    positions.reduction_bytes *= 2;
+    positions.part_bytes *= 2;
+  }
   settings.positions = positions;
 }
 
@@ -158,8 +165,13 @@ Settings with_expectations(Settings settings) {
                          (settings.softcap != 0 ? 12 : 0) + (settings.weight && settings.label_smoothing != 0 ? 8 : 0) +
                          (settings.argmax || settings.num_correct ? 6 : 0);
   // The pipeline requires partials of two floats.
-  shape.streams =
-      settings.kind == Kind::loss && settings.has_gradient() && settings.label_smoothing == 0 && !settings.finds_class();
+  shape.streams = settings.kind == Kind::loss && settings.has_gradient() && settings.label_smoothing == 0 &&
+                  !settings.finds_class() && !settings.wide();
+  if (settings.wide()) {
+    shape.more_registers *= 2;
+    shape.more_smem_bytes = 2048;  // partials of double
+    shape.exchanged_floats = 2 * (2 + (settings.label_smoothing != 0 ? 2 : 0) + (settings.finds_class() ? 1 : 0));
+  }
   return settings;
 }
 

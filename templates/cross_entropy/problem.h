@@ -36,6 +36,10 @@ struct Settings {
   bool mark_ignored = false;  ///< argmax of ignored rows is -1
   bool lse_gradient = false;  ///< backward: adds the gradient through lse
 
+  /// Returns whether logits are f64, and losses, weights and sums double.
+  bool wide() const noexcept { return shape.wide(); }
+  /// Returns the dtype of losses, weights and upstream gradients.
+  DType number() const noexcept { return number_of(shape.input); }
   bool has_gradient() const noexcept { return gradient != Gradient::none; }
   bool reduced() const noexcept { return reduction != Reduction::none; }
   bool writes_loss() const noexcept { return kind == Kind::loss || kind == Kind::combine; }

@@ -1,6 +1,6 @@
 // Reductions over rows: the total loss, the number of correct predictions, invalid targets, and the divisor of the mean.
-// Sums use two floats, in an order that depends only on the number of rows. One block reduces a few thousand rows; for more,
-// many blocks write partial totals first.
+// Sums use two numbers, in an order that depends only on the number of rows. One block reduces a few thousand rows; for
+// more, many blocks write partial totals first.
 #pragma once
 
 #include "cross_entropy/cross_entropy.cuh"
@@ -19,60 +19,56 @@ struct FirstRow {
   __device__ __forceinline__ int64 operator()(int64 a, int64 b) const { return a < b ? a : b; }
 };
 
+template <typename Number>
 struct Totals {
-  FloatPair loss, z_loss, weight;
+  PairOf<Number> loss, z_loss, weight;
   int64 num_correct, bad, first_bad;
 };
 
 /// For a mean with two divisors: adds the number of rows that are not ignored.
-struct TotalsAndRows : Totals {
+template <typename Number>
+struct TotalsAndRows : Totals<Number> {
   int64 rows;
 };
 template <const CrossEntropyOptions& options>
-using TotalsOf = typename If<two_divisors<options>, TotalsAndRows, Totals>::type;
-
-__device__ __forceinline__ FloatPair exact(float value) { return {value, 0.0f}; }
+using TotalsOf = typename If<two_divisors<options>, TotalsAndRows<NumberOf<options>>, Totals<NumberOf<options>>>::type;
 
 template <const CrossEntropyOptions& options>
 __device__ __forceinline__ TotalsOf<options> no_totals() {
-  const Totals none = {exact(0.0f), exact(0.0f), exact(0.0f), 0, 0, FirstRow::identity()};
-  if constexpr (two_divisors<options>)
-    return {none, 0};
-  else
-    return none;
+  TotalsOf<options> none = {};
+  none.first_bad = FirstRow::identity();
+  return none;
 }
 
-__device__ __forceinline__ void include(Totals& totals, const Totals& other) {
-  totals.loss = SumOfTwoFloats()(totals.loss, other.loss);
-  totals.z_loss = SumOfTwoFloats()(totals.z_loss, other.z_loss);
-  totals.weight = SumOfTwoFloats()(totals.weight, other.weight);
+template <const CrossEntropyOptions& options>
+__device__ __forceinline__ void include(TotalsOf<options>& totals, const TotalsOf<options>& other) {
+  using Addition = SumOfTwo<NumberOf<options>>;
+  totals.loss = Addition()(totals.loss, other.loss);
+  totals.z_loss = Addition()(totals.z_loss, other.z_loss);
+  totals.weight = Addition()(totals.weight, other.weight);
   totals.num_correct += other.num_correct;
   totals.bad += other.bad;
   totals.first_bad = FirstRow()(totals.first_bad, other.first_bad);
-}
-__device__ __forceinline__ void include(TotalsAndRows& totals, const TotalsAndRows& other) {
-  include(static_cast<Totals&>(totals), static_cast<const Totals&>(other));
-  totals.rows += other.rows;
+  if constexpr (two_divisors<options>) totals.rows += other.rows;
 }
 
-/// Rounds to one float. If the first part is not finite, the second may be NaN and is ignored.
-__device__ __forceinline__ float rounded(FloatPair sum) {
-  return is_finite(sum.first) ? add(sum.first, sum.second) : sum.first;
-}
+/// Rounds to one number. If the first part is not finite, the second may be NaN and is ignored.
+__device__ __forceinline__ auto rounded(auto sum) { return is_finite(sum.first) ? add(sum.first, sum.second) : sum.first; }
 
 /// Returns the contribution of one row. `before` the gradient: only the target's weight; otherwise the row kernel's results.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
-__device__ __forceinline__ TotalsOf<options> totals_of_row(const CrossEntropyParams& params, int64 row) {
+__device__ __forceinline__ TotalsOf<options> totals_of_row(const ParamsOf<options>& params, int64 row) {
   TotalsOf<options> totals = no_totals<options>();
   const Target<TargetType> target(params, row, params.vocab_size);
   if constexpr (two_divisors<options>) totals.rows = target.counts() ? 1 : 0;
   if constexpr (before) {
-    totals.weight = exact(target.counts() ? weight_of<options>(params, target.column) : 0.0f);
+    const NumberOf<options> weight = target.counts() ? weight_of<options>(params, target.column) : 0.0f;
+    totals.weight = {weight, 0.0f};
   } else {
     if constexpr (options.reduced) {
-      totals.loss = exact(scratch(params, params.row_losses)[row]);
-      if constexpr (options.z_loss) totals.z_loss = exact(scratch(params, params.row_z_losses)[row]);
-      totals.weight = exact(options.weights ? scratch(params, params.row_weights)[row] : (target.counts() ? 1.0f : 0.0f));
+      totals.loss = {scratch(params, params.row_losses)[row], 0.0f};
+      if constexpr (options.z_loss) totals.z_loss = {scratch(params, params.row_z_losses)[row], 0.0f};
+      totals.weight = {options.weights ? scratch(params, params.row_weights)[row] : (target.counts() ? 1.0f : 0.0f), 0.0f};
     }
     if constexpr (options.count_correct) totals.num_correct = scratch(params, params.row_correct)[row] != 0.0f ? 1 : 0;
     if constexpr (options.check_targets) {
@@ -84,23 +80,24 @@ __device__ __forceinline__ TotalsOf<options> totals_of_row(const CrossEntropyPar
 }
 
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
-__device__ __forceinline__ TotalsOf<options> totals_of_rows(const CrossEntropyParams& params, int64 begin, int64 end) {
+__device__ __forceinline__ TotalsOf<options> totals_of_rows(const ParamsOf<options>& params, int64 begin, int64 end) {
   TotalsOf<options> totals = no_totals<options>();
 #pragma unroll 4
   for (int64 row = begin + thread_index(); row < end; row += reduction_threads)
-    include(totals, totals_of_row<TargetType, options, before>(params, row));
+    include<options>(totals, totals_of_row<TargetType, options, before>(params, row));
   return totals;
 }
 
 /// Reduces over a block. Each reduction takes half a microsecond, so unused ones are skipped.
 template <const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ TotalsOf<options> over_block(TotalsOf<options> totals) {
+  using Addition = SumOfTwo<NumberOf<options>>;
   BlockGroup<reduction_threads> group(nullptr, 0);
-  if constexpr (before || options.mean) totals.weight = group.template reduce<2>(totals.weight, SumOfTwoFloats());
+  if constexpr (before || options.mean) totals.weight = group.template reduce<2>(totals.weight, Addition());
   if constexpr (two_divisors<options>) totals.rows = group.template reduce<6>(totals.rows, CountSum());
-  if constexpr (!before && options.reduced) totals.loss = group.template reduce<0>(totals.loss, SumOfTwoFloats());
+  if constexpr (!before && options.reduced) totals.loss = group.template reduce<0>(totals.loss, Addition());
   if constexpr (!before && options.reduced && options.z_loss)
-    totals.z_loss = group.template reduce<1>(totals.z_loss, SumOfTwoFloats());
+    totals.z_loss = group.template reduce<1>(totals.z_loss, Addition());
   if constexpr (!before && options.count_correct)
     totals.num_correct = group.template reduce<3>(totals.num_correct, CountSum());
   if constexpr (!before && options.check_targets) {
@@ -112,7 +109,7 @@ __device__ __forceinline__ TotalsOf<options> over_block(TotalsOf<options> totals
 
 /// Writes partial totals, one per block.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
-__device__ __forceinline__ void cross_entropy_partial_reduction(const CrossEntropyParams& params) {
+__device__ __forceinline__ void cross_entropy_partial_reduction(const ParamsOf<options>& params) {
   const int64 begin = block_index() * rows_per_partial;
   const int64 end = begin + rows_per_partial < params.row.rows ? begin + rows_per_partial : params.row.rows;
   const TotalsOf<options> totals =
@@ -123,24 +120,24 @@ __device__ __forceinline__ void cross_entropy_partial_reduction(const CrossEntro
 
 /// Computes the final totals in one block.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
-__device__ __forceinline__ void cross_entropy_totals(const CrossEntropyParams& params) {
+__device__ __forceinline__ void cross_entropy_totals(const ParamsOf<options>& params) {
   TotalsOf<options> totals = no_totals<options>();
   if (params.partials == 0) {
     totals = totals_of_rows<TargetType, options, before>(params, 0, params.row.rows);
   } else {
     const auto* const partials = reinterpret_cast<const TotalsOf<options>*>(scratch(params, params.partial_totals));
-    for (int64 i = thread_index(); i < params.partials; i += reduction_threads) include(totals, partials[i]);
+    for (int64 i = thread_index(); i < params.partials; i += reduction_threads) include<options>(totals, partials[i]);
   }
   totals = over_block<options, before>(totals);
   if (thread_index() != 0) return;
-  const float weight = rounded(totals.weight);
+  const auto weight = rounded(totals.weight);
   if constexpr (before) {
     scratch(params, params.totals)[0] = weight;
-    if constexpr (two_divisors<options>) scratch(params, params.totals)[2] = static_cast<float>(totals.rows);
+    if constexpr (two_divisors<options>) scratch(params, params.totals)[2] = static_cast<NumberOf<options>>(totals.rows);
     return;
   }
   if constexpr (two_divisors<options>) {
-    const float z_loss = divide(rounded(totals.z_loss), static_cast<float>(totals.rows));
+    const auto z_loss = divide(rounded(totals.z_loss), static_cast<NumberOf<options>>(totals.rows));
     params.loss[0] = add(divide(rounded(totals.loss), weight), z_loss);
     params.z_loss[0] = z_loss;
   } else if constexpr (options.reduced) {
@@ -156,13 +153,14 @@ __device__ __forceinline__ void cross_entropy_totals(const CrossEntropyParams& p
 }
 
 /// Sums all class weights in one block: the backward operation needs the sum for label smoothing.
-__device__ __forceinline__ void sum_class_weights(const CrossEntropyParams& params) {
-  FloatPair sum = exact(0.0f);
+template <typename Number>
+__device__ __forceinline__ void sum_class_weights(const CrossEntropyParamsOf<Number>& params) {
+  PairOf<Number> sum = {};
 #pragma unroll 4
   for (int64 i = thread_index(); i < params.vocab_size; i += reduction_threads)
-    sum = SumOfTwoFloats()(sum, exact(params.weight[i]));
+    sum = SumOfTwo<Number>()(sum, {params.weight[i], 0.0f});
   BlockGroup<reduction_threads> group(nullptr, 0);
-  sum = group.template reduce<0>(sum, SumOfTwoFloats());
+  sum = group.template reduce<0>(sum, SumOfTwo<Number>());
   if (thread_index() == 0) scratch(params, params.totals)[1] = rounded(sum);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The reference of cross-entropy in float64 or better, row by row, with bounds of the kernels' errors. Internal to
-// templates/.
+// The reference of cross-entropy, row by row, with bounds of the kernels' errors: in float64, and in long double for logits
+// of f64. Internal to templates/.
 
 #include <cmath>
 #include <cstdint>
@@ -25,20 +25,40 @@ Row row_of(const Settings& settings, std::span<const HostArray> arrays, std::int
 /// Returns an element of logits; positions are rows if columns are not adjacent.
 double logit_at(const HostArray& logits, std::int64_t row, std::int64_t column);
 /// Applies scale and soft cap to a logit.
-double transformed(const Settings& settings, double logit);
+template <typename Real>
+Real transformed(const Settings& settings, Real logit);
 /// Returns the derivative of transformed(), given its result.
-double slope(const Settings& settings, double logit);
+template <typename Real>
+Real slope(const Settings& settings, Real logit);
 
-/// Relative error: 2^-22 of the exponential plus the rounding of its argument, at most 2^-17 for the smallest values and
+/// Bounds of errors that depend on the type in which kernels compute.
+struct Errors {
+  double relative;    ///< of a sum of exponentials and what follows from it
+  double rounding;    ///< unit roundoff
+  double underflow;   ///< absolute error of a product that is or passes through a denormal number
+  double negligible;  ///< exponentials below it, relative to the sum, may be 0
+};
+
+/// float32, 2^-18: 2^-22 of the exponential plus the rounding of its argument, at most 2^-17 for the smallest values and
 /// less than 2^-20 for relevant ones; then half a dozen roundings, the sum and the logarithm.
-constexpr double relative_error = 0x1.0p-18;
+///
+/// f64, 2^-47 or 64 roundings, as many as of float32: 4 of the exponential (device/double_exponential.cuh), twice in p; 5
+/// each time that the maximum of a running sum grows by enough to matter, which is a few times in random rows of any length;
+/// 10 of the sum over threads; a dozen of the quotient, the logarithm, weights and factors. The terms of label smoothing are
+/// added without compensation: a rounding for each term of a thread, of either sign. Tests see and assert less than half of
+/// it.
+inline Errors errors_of(const Settings& settings) {
+  return settings.wide() ? Errors{0x1.0p-47, 0x1.0p-53, 0x1.0p-1022, 0x1.0p-1000}
+                         : Errors{0x1.0p-18, 0x1.0p-24, 0x1.0p-126, 0x1.0p-120};
+}
 
-/// Losses of a row and what they are computed from.
+/// Losses of a row and what they are computed from. `Real`: double or long double.
+template <typename Real>
 struct RowReference {
-  double largest = -INFINITY, log_sum = 0, lse = 0, nll = 0, loss = 0, z_loss = 0;
-  double target_logit = -INFINITY, target_rest = 0;  // p - 1
-  double below = 0, weights = 0;                     // over all local classes, relative to `largest`
-  double sum_excluding_max = 0;                      // exponentials relative to `largest`, without the target's
+  Real largest = -INFINITY, log_sum = 0, lse = 0, nll = 0, loss = 0, z_loss = 0;
+  Real target_logit = -INFINITY, target_rest = 0;  // p - 1
+  Real below = 0, weights = 0;                     // over all local classes, relative to `largest`
+  Real sum_excluding_max = 0;                      // exponentials relative to `largest`, without the target's
   double lse_error = 0, loss_error = 0, nll_error = 0, z_error = 0;  // allowed absolute errors
   double terms = 0;                                                  // sum of the magnitudes of the loss's terms
   double logit_error = 0;
@@ -46,10 +66,14 @@ struct RowReference {
 };
 
 /// Computes a row's reference from its logits.
-RowReference reference_of(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row);
+template <typename Real>
+RowReference<Real> reference_of(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index,
+                                const Row& row);
 /// Computes a row's reference from the partials of shards; completes the row's target.
-RowReference combined(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, Row& row);
+template <typename Real>
+RowReference<Real> combined(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, Row& row);
 /// Computes the reference of a gradient from lse.
-RowReference from_lse(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row);
+template <typename Real>
+RowReference<Real> from_lse(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row);
 
 }  // namespace tunesmith::cross_entropy

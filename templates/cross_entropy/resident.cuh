@@ -12,7 +12,8 @@ namespace tunesmith {
 /// `Types` has Input (of logits) and Output (of dlogits).
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const ResidentConfig& config, typename Group, typename Storage>
-__device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams& params) {
+__device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& params) {
+  using Number = NumberOf<options>;
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   using Partial = PartialOf<options>;
@@ -39,29 +40,29 @@ __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams&
     const int64 position = target.column >= 0 ? target.column + row.shift : -1;
     TargetElement<Input> target_element;
     target_element.ask(position >= 0, logits + position);
-    const float target_weight = weight_of<options>(params, target.column);
+    const Number target_weight = weight_of<options>(params, target.column);
     const bool holds_target = resident.take_out(position, thread_rank);
 
     using Local = typename If<Group::distant, BlockGroup<Group::threads>, Group>::type;
     Local local(nullptr, 0);
     Partial part;
     part.largest = local.template reduce<0>(scale(resident.largest()), Maximum());
-    const float target_logit = target_element.value(scale, position >= 0);
+    const Number target_logit = target_element.value(scale, position >= 0);
     part.largest = maximum_or_nan(part.largest, target_logit);
     // All elements of this block may be -inf although the row has others: any finite maximum makes their exponentials 0.
     const bool nothing = part.largest == Maximum::identity();
-    const float under = nothing ? 0.0f : part.largest;
-    const LogitExponential exponential(under);
+    const Number under = nothing ? 0.0f : part.largest;
+    const ExponentialOf<options> exponential(under);
 
-    SumOf<(vectors > 4)> sum_excluding_max;
-    float below = 0.0f, weights = 0.0f;
+    SumOf<(vectors > 4), Number> sum_excluding_max;
+    Number below = 0.0f, weights = 0.0f;
     int first = is_largest(target_logit, part.largest) && position >= 0 ? static_cast<int>(target.column) : no_column;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
       if constexpr (shape.least_cols > 0) {
         if (beyond_row<shape, Group::group_size>(row, i)) break;
       }
-      float values[vector];
+      Number values[vector];
       resident.get(i, values);
       scale.apply(values);
       const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
@@ -73,11 +74,11 @@ __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams&
     }
     part.sum_excluding_max = local.template reduce<1>(sum_excluding_max.value(), Sum());
     if constexpr (options.smoothing) {
-      const FloatPair sums = local.template reduce<4>(FloatPair{below, weights}, SumOfEach());
+      const auto sums = local.template reduce<4>(PairOf<Number>{below, weights}, SumOfEach<Number>());
       part.below = sums.first;
       part.weights = sums.second;
     }
-    if constexpr (options.argmax) part.index = float_of(static_cast<uint32>(local.template reduce<5>(first, First())));
+    if constexpr (options.argmax) part.index = local.template reduce<5>(first, First());
     if constexpr (Group::distant) {
       RunningCrossEntropy<shape, options> all;
       group.exchange(part, [&](const Partial& other) { all.include(other); });
@@ -95,12 +96,12 @@ __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams&
         const CrossEntropyGradient<shape, options> gradient(params, loss, GradientScale<options>(params, index),
                                                             target.counts());
         // Factor of the resident exponentials.
-        const float rescale = Group::distant && !nothing ? exponential.rescale_to(loss.exponential) : 1.0f;
+        const Number rescale = Group::distant && !nothing ? exponential.rescale_to(loss.exponential) : 1.0f;
         Output* const dlogits = row.template output<Output>(params.row);
         if (!target.counts()) {  // write zeros whatever the logits are
 #pragma unroll
           for (int i = 0; i < vectors; ++i) {
-            const float zeros[vector] = {};
+            const Compute<Output> zeros[vector] = {};
             store_of_row<Output, shape, config.store, Group::group_size>(dlogits, i, thread_rank, row, zeros);
           }
           return;
@@ -110,7 +111,7 @@ __device__ __forceinline__ void cross_entropy_resident(const CrossEntropyParams&
           if constexpr (shape.least_cols > 0) {
             if (beyond_row<shape, Group::group_size>(row, i)) break;
           }
-          float values[vector];
+          Number values[vector];
           resident.get(i, values);
           const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
           if (!ResidentRow::exact(i) || keeps_logits) {

@@ -39,30 +39,35 @@ struct LogitExponential {
   }
 };
 
+struct DoubleLogitExponential;
+template <const CrossEntropyOptions& options>
+using ExponentialOf = typename If<options.wide, DoubleLogitExponential, LogitExponential>::type;
+
 /// Partial of a row slice; the sums exclude the target.
-template <bool smoothing, bool argmax>
+template <typename Number, bool smoothing, bool argmax>
 struct CrossEntropyPartial {
-  float largest;            ///< maximum logit; includes the target's if known
-  float sum_excluding_max;  ///< sum of exponentials relative to it
-  float below;              ///< smoothing: sum of weight * (largest - logit)
-  float weights;            ///< smoothing: sum of the weights
-  float index;              ///< argmax: bits of the first column with the maximum logit
+  Number largest;            ///< maximum logit; includes the target's if known
+  Number sum_excluding_max;  ///< sum of exponentials relative to it
+  Number below;              ///< smoothing: sum of weight * (largest - logit)
+  Number weights;            ///< smoothing: sum of the weights
+  int index;                 ///< argmax: the first column with the maximum logit
 };
-template <>
-struct CrossEntropyPartial<true, false> {
-  float largest, sum_excluding_max, below, weights;
+template <typename Number>
+struct CrossEntropyPartial<Number, true, false> {
+  Number largest, sum_excluding_max, below, weights;
 };
-template <>
-struct CrossEntropyPartial<false, true> {
-  float largest, sum_excluding_max, index;
+template <typename Number>
+struct CrossEntropyPartial<Number, false, true> {
+  Number largest, sum_excluding_max;
+  int index;
 };
-template <>
-struct CrossEntropyPartial<false, false> {
-  float largest, sum_excluding_max;
+template <typename Number>
+struct CrossEntropyPartial<Number, false, false> {
+  Number largest, sum_excluding_max;
 };
 
 template <const CrossEntropyOptions& options>
-using PartialOf = CrossEntropyPartial<options.smoothing, options.argmax>;
+using PartialOf = CrossEntropyPartial<NumberOf<options>, options.smoothing, options.argmax>;
 
 /// Means "no column".
 constexpr int no_column = 0x7fffffff;
@@ -73,14 +78,14 @@ struct First {
 };
 
 /// Returns whether `logit` is a maximum for argmax. NaN compares as the largest value.
-__device__ __forceinline__ bool is_largest(float logit, float largest) {
+__device__ __forceinline__ bool is_largest(auto logit, auto largest) {
   return logit == largest || (largest != largest && logit != logit);
 }
 
 /// Returns the first column of a vector with the maximum logit. `column` counts from the row's shift, the result does not.
 template <const RowShape& shape>
-__device__ __forceinline__ int first_largest(const Row<shape>& row, int64 column, float largest,
-                                             const float (&logits)[shape.vector]) {
+__device__ __forceinline__ int first_largest(const Row<shape>& row, int64 column, Number<shape> largest,
+                                             const Number<shape> (&logits)[shape.vector]) {
   int first = no_column;
 #pragma unroll
   for (int j = shape.vector - 1; j >= 0; --j)
@@ -92,10 +97,10 @@ __device__ __forceinline__ int first_largest(const Row<shape>& row, int64 column
 /// Adds weight * (largest - logit) and the weights of a vector, without the target. `target` counts from the row's shift and
 /// is negative if the row does not contain it.
 template <const RowShape& shape, const CrossEntropyOptions& options>
-__device__ __forceinline__ void include_below(const CrossEntropyParams& params, const Row<shape>& row, int64 column,
-                                              int64 target, float largest, const float (&logits)[shape.vector], float& below,
-                                              float& sum_of_weights) {
-  float weights[shape.vector];
+__device__ __forceinline__ void include_below(const ParamsOf<options>& params, const Row<shape>& row, int64 column,
+                                              int64 target, auto largest, const auto(&logits)[shape.vector], auto& below,
+                                              auto& sum_of_weights) {
+  Number<shape> weights[shape.vector];
   weights_of<shape, options>(params, row, column, weights);
 #pragma unroll
   for (int j = 0; j < shape.vector; ++j) {
@@ -109,26 +114,26 @@ __device__ __forceinline__ void include_below(const CrossEntropyParams& params, 
 template <const RowShape& shape, const CrossEntropyOptions& options>
 struct RunningCrossEntropy {
   using Partial = PartialOf<options>;
-
-  float largest = Maximum::identity();
-  LogitExponential exponential;  ///< relative to `largest`, or to 0 while that is -inf
-  CompensatedSum sum_excluding_max;
-  float below = 0.0f;
-  float weights = 0.0f;
+  using Number = NumberOf<options>;
+  Number largest = Maximum::identity();
+  ExponentialOf<options> exponential;  ///< relative to `largest`, or to 0 while that is -inf
+  CompensatedSumOf<Number> sum_excluding_max;
+  Number below = 0.0f;
+  Number weights = 0.0f;
   int index = no_column;
 
   __device__ __forceinline__ RunningCrossEntropy() : exponential(0.0f) {}
 
   /// Sums are relative to 0 while the maximum is -inf.
-  static __device__ __forceinline__ float finite_or_zero(float largest) {
+  static __device__ __forceinline__ Number finite_or_zero(Number largest) {
     return largest == Maximum::identity() ? 0.0f : largest;
   }
-  __device__ __forceinline__ void raise_to(float now) {
+  __device__ __forceinline__ void raise_to(Number now) {
     if (now == largest) return;
     if constexpr (options.smoothing)
       below = fused_multiply_add(weights, subtract(finite_or_zero(now), finite_or_zero(largest)), below);
     if constexpr (options.argmax) index = is_largest(largest, now) ? index : no_column;
-    const LogitExponential raised(now);
+    const ExponentialOf<options> raised(now);
     // While all logits are -inf, the sum is 0 relative to any maximum.
     if (largest != Maximum::identity()) sum_excluding_max.rescale(exponential.rescale_to(raised));
     exponential = raised;
@@ -137,12 +142,12 @@ struct RunningCrossEntropy {
 
   /// Adds vectors whose maximum logit is `highest`; rescales at most once.
   template <int count>
-  __device__ __forceinline__ void include(const CrossEntropyParams& params, const Row<shape>& row,
-                                          const int64 (&columns)[count], int64 target, float highest,
-                                          float (&logits)[count][shape.vector]) {
+  __device__ __forceinline__ void include(const ParamsOf<options>& params, const Row<shape>& row,
+                                          const int64 (&columns)[count], int64 target, Number highest,
+                                          Number (&logits)[count][shape.vector]) {
     if (!(highest <= largest)) raise_to(maximum_or_nan(largest, highest));
-    const float under = finite_or_zero(largest);
-    float sum = 0.0f;
+    const Number under = finite_or_zero(largest);
+    Number sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < count; ++i) {
       if constexpr (options.smoothing)
@@ -157,15 +162,16 @@ struct RunningCrossEntropy {
   __device__ __forceinline__ void include(const Partial& part) {
     raise_to(maximum_or_nan(largest, part.largest));
     if constexpr (options.smoothing) {
-      const float lifted = subtract(finite_or_zero(largest), finite_or_zero(part.largest));
+      const Number lifted = subtract(finite_or_zero(largest), finite_or_zero(part.largest));
       below = add(below, fused_multiply_add(part.weights, lifted, part.below));
       weights = add(weights, part.weights);
     }
     if constexpr (options.argmax) {
-      if (is_largest(part.largest, largest)) index = First()(index, static_cast<int>(bits_of(part.index)));
+      if (is_largest(part.largest, largest)) index = First()(index, part.index);
     }
     if (part.largest == Maximum::identity()) return;
-    sum_excluding_max.include(multiply(part.sum_excluding_max, LogitExponential(part.largest).rescale_to(exponential)));
+    sum_excluding_max.include(
+        multiply(part.sum_excluding_max, ExponentialOf<options>(part.largest).rescale_to(exponential)));
   }
 
   __device__ __forceinline__ Partial part() const {
@@ -176,7 +182,7 @@ struct RunningCrossEntropy {
       result.below = below;
       result.weights = weights;
     }
-    if constexpr (options.argmax) result.index = float_of(static_cast<uint32>(index));
+    if constexpr (options.argmax) result.index = index;
     return result;
   }
 
@@ -188,12 +194,11 @@ struct RunningCrossEntropy {
     Partial result = state.part();
     result.sum_excluding_max = group.template reduce<3>(result.sum_excluding_max, Sum());
     if constexpr (options.smoothing) {
-      const FloatPair sums = group.template reduce<4>(FloatPair{result.below, result.weights}, SumOfEach());
+      const auto sums = group.template reduce<4>(PairOf<Number>{result.below, result.weights}, SumOfEach<Number>());
       result.below = sums.first;
       result.weights = sums.second;
     }
-    if constexpr (options.argmax)
-      result.index = float_of(static_cast<uint32>(group.template reduce<5>(state.index, First())));
+    if constexpr (options.argmax) result.index = group.template reduce<5>(state.index, First());
     return result;
   }
 };
@@ -202,34 +207,36 @@ struct RunningCrossEntropy {
 template <const CrossEntropyOptions& options>
 struct RowLoss {
   using Partial = PartialOf<options>;
+  using Number = NumberOf<options>;
 
-  LogitExponential exponential;
-  float loss;  ///< without z_loss if that has its own divisor
-  float lse, z_loss, nll;
-  float per_exponential;  ///< 1 / sum
-  float target_share;     ///< p of the target
-  float target_rest;      ///< p - 1 of the target
-  float target_weight;
-  float weights;  ///< sum over all classes
+  ExponentialOf<options> exponential;
+  Number loss;  ///< without z_loss if that has its own divisor
+  Number lse, z_loss, nll;
+  Number per_exponential;  ///< 1 / sum
+  Number target_share;     ///< p of the target
+  Number target_rest;      ///< p - 1 of the target
+  Number target_weight;
+  Number weights;  ///< sum over all classes
   int argmax;
 
   /// `part`: of the whole row, with `largest` including the target's logit, which is -inf for rows without a target.
-  __device__ __forceinline__ RowLoss(const CrossEntropyParams& params, const Partial& part, float target_logit,
-                                     float weight_of_target, bool ignored, bool bad)
+  __device__ __forceinline__ RowLoss(const ParamsOf<options>& params, const Partial& part, Number target_logit,
+                                     Number weight_of_target, bool ignored, bool bad)
       : exponential(part.largest), target_weight(weight_of_target), weights(0.0f), argmax(no_column) {
-    const float largest = part.largest;
-    const float most = exponential(largest);
-    const float sum_excluding_max = divide(part.sum_excluding_max, most);
+    const Number largest = part.largest;
+    const Number most = exponential(largest);
+    const Number sum_excluding_max = divide(part.sum_excluding_max, most);
     const bool has_target = target_logit != Maximum::identity();
-    const float of_target = has_target ? divide(exponential(target_logit), most) : 0.0f;
+    const Number of_target = has_target ? divide(exponential(target_logit), most) : 0.0f;
     // sum - 1, relative to the maximum. The larger of the two terms is at least 1, so subtract 1 from that one.
-    const float beyond_one = of_target == 1.0f ? sum_excluding_max : add(subtract(sum_excluding_max, 1.0f), of_target);
+    const Number beyond_one = of_target == 1.0f ? sum_excluding_max : add(subtract(sum_excluding_max, Number(1)), of_target);
     const bool finite = is_finite(largest);
-    const float log_sum = finite ? log_of_one_plus(beyond_one) : float_of(nan_bits);
-    const float sum = add(sum_excluding_max, of_target);
+    const Number log_sum = finite ? log_of_one_plus(beyond_one) : float_of(nan_bits);
+    const Number sum = add(sum_excluding_max, of_target);
     lse = finite ? add(largest, log_sum) : largest;
     nll = add(subtract(largest, target_logit), log_sum);
-    per_exponential = finite ? divide(1.0f, add(part.sum_excluding_max, multiply(of_target, most))) : float_of(nan_bits);
+    per_exponential =
+        finite ? divide(Number(1), add(part.sum_excluding_max, multiply(of_target, most))) : float_of(nan_bits);
     target_share = finite ? divide(of_target, sum) : float_of(nan_bits);
     target_rest = finite ? -divide(sum_excluding_max, sum) : float_of(nan_bits);
 
@@ -237,7 +244,7 @@ struct RowLoss {
     if constexpr (options.smoothing) {
       weights = add(part.weights, ignored || bad ? 0.0f : target_weight);
       // The sum of weight * (lse - logit); no term is negative.
-      const float below = fused_multiply_add(target_weight, subtract(largest, target_logit), part.below);
+      const Number below = fused_multiply_add(target_weight, subtract(largest, target_logit), part.below);
       loss = fused_multiply_add(params.smooth_share, fused_multiply_add(weights, log_sum, below), loss);
     }
     z_loss = 0.0f;
@@ -249,11 +256,11 @@ struct RowLoss {
     if (bad) loss = z_loss = float_of(nan_bits);
     if (ignored) nll = 0.0f;
     if (bad) nll = float_of(nan_bits);
-    if constexpr (options.argmax) argmax = static_cast<int>(bits_of(part.index));
+    if constexpr (options.argmax) argmax = part.index;
   }
 
   /// From the forward operation's lse, for gradients only. `sum_of_weights`: over all classes.
-  __device__ __forceinline__ RowLoss(float row_lse, float weight_of_target, float sum_of_weights)
+  __device__ __forceinline__ RowLoss(Number row_lse, Number weight_of_target, Number sum_of_weights)
       : exponential(row_lse),
         loss(0.0f),
         lse(row_lse),
@@ -268,30 +275,30 @@ struct RowLoss {
 
   /// Sets the members that depend on the target's logit. 1 - exp(-nll) = 2 t / (1 + t) with t = tanh(nll / 2) keeps all
   /// digits of a small nll.
-  __device__ __forceinline__ void set_target(float target_logit, float target_nll) {
+  __device__ __forceinline__ void set_target(Number target_logit, Number target_nll) {
     nll = target_nll;
     target_share = multiply(exponential(target_logit), per_exponential);
-    const float half = tanh_of(multiply(0.5f, nll));
-    target_rest = is_finite(lse) ? -divide(multiply(2.0f, half), add(1.0f, half)) : float_of(nan_bits);
+    const Number half = tanh_of(multiply(Number(0.5f), nll));
+    target_rest = is_finite(lse) ? -divide(multiply(Number(2), half), add(Number(1), half)) : float_of(nan_bits);
   }
 };
 
 /// Factors of a row's gradient. The constructor issues the loads early; value() uses them.
 template <const CrossEntropyOptions& options>
 struct GradientScale {
-  float dloss = 1.0f;    ///< of the row, or of all rows
-  float divisor = 1.0f;  ///< mean: the sum of the target weights
-  float rows = 1.0f;     ///< mean with two divisors: the number of rows that are not ignored
+  NumberOf<options> dloss = 1.0f;    ///< of the row, or of all rows
+  NumberOf<options> divisor = 1.0f;  ///< mean: the sum of the target weights
+  NumberOf<options> rows = 1.0f;     ///< mean with two divisors: the number of rows that are not ignored
 
-  __device__ __forceinline__ GradientScale(const CrossEntropyParams& params, int64 row) {
+  __device__ __forceinline__ GradientScale(const ParamsOf<options>& params, int64 row) {
     if constexpr (options.upstream == Upstream::scalar) dloss = params.upstream[0];
     if constexpr (options.upstream == Upstream::row) dloss = params.upstream[row];
     if constexpr (options.mean) divisor = scratch(params, params.totals)[0];
     if constexpr (two_divisors<options>) rows = scratch(params, params.totals)[2];
   }
-  __device__ __forceinline__ float value() const { return options.mean ? divide(dloss, divisor) : dloss; }
+  __device__ __forceinline__ auto value() const { return options.mean ? divide(dloss, divisor) : dloss; }
   /// Returns the ratio of the divisors, by which the z term is multiplied before value().
-  __device__ __forceinline__ float z_ratio() const { return divide(divisor, rows); }
+  __device__ __forceinline__ auto z_ratio() const { return divide(divisor, rows); }
 };
 
 /// Computes the gradient of a row's logits:
@@ -300,21 +307,22 @@ struct GradientScale {
 /// The target's gradient is smaller by hard_share * w_t; p - 1 is computed without cancellation.
 template <const RowShape& shape, const CrossEntropyOptions& options>
 struct CrossEntropyGradient {
+  using Number = NumberOf<options>;
   LogitScale<options> scale;
-  float upstream;         ///< dloss; 0 for rows without a loss
-  float per_exponential;  ///< dloss * factor / sum
-  float per_weight;       ///< dloss * smooth_share
-  float of_target;        ///< of the target, without its slope
+  Number upstream;         ///< dloss; 0 for rows without a loss
+  Number per_exponential;  ///< dloss * factor / sum
+  Number per_weight;       ///< dloss * smooth_share
+  Number of_target;        ///< of the target, without its slope
   bool empty;
 
-  __device__ __forceinline__ CrossEntropyGradient(const CrossEntropyParams& params, const RowLoss<options>& loss,
+  __device__ __forceinline__ CrossEntropyGradient(const ParamsOf<options>& params, const RowLoss<options>& loss,
                                                   const GradientScale<options>& by, bool counts)
       : scale(params), upstream(by.value()), empty(!counts) {
-    const float hard = multiply(params.hard_share, loss.target_weight);
-    float from_share = 0.0f;  // coefficient of p
+    const Number hard = multiply(params.hard_share, loss.target_weight);
+    Number from_share = 0.0f;  // coefficient of p
     if constexpr (options.smoothing) from_share = multiply(params.smooth_share, loss.weights);
     if constexpr (options.z_loss) {
-      float slope = multiply(2.0f, params.z_factor);
+      Number slope = multiply(Number(2), params.z_factor);
       if constexpr (two_divisors<options>) slope = multiply(slope, by.z_ratio());
       from_share = fused_multiply_add(slope, loss.lse, from_share);
     }
@@ -329,9 +337,9 @@ struct CrossEntropyGradient {
 
   /// Replaces exponentials by gradients, in a row that has a loss. `logits` are used for their slopes only; `column` counts
   /// from the row's shift.
-  __device__ __forceinline__ void compute(const CrossEntropyParams& params, const Row<shape>& row, int64 column,
-                                          const float (&logits)[shape.vector], float (&values)[shape.vector]) const {
-    float weights[shape.vector];
+  __device__ __forceinline__ void compute(const ParamsOf<options>& params, const Row<shape>& row, int64 column,
+                                          const Number (&logits)[shape.vector], Number (&values)[shape.vector]) const {
+    Number weights[shape.vector];
     if constexpr (options.smoothing) weights_of<shape, options>(params, row, column, weights);
 #pragma unroll
     for (int j = 0; j < shape.vector; ++j) {
@@ -341,19 +349,19 @@ struct CrossEntropyGradient {
     }
   }
   /// Returns the gradient of the target's logit; `logit` is a result of LogitScale.
-  __device__ __forceinline__ float target(float logit) const {
+  __device__ __forceinline__ Number target(Number logit) const {
     return LogitScale<options>::plain ? of_target : multiply(of_target, empty ? 0.0f : scale.slope(logit));
   }
 };
 
 /// Replaces the logits of a vector by their gradients, in a row that has a loss.
 template <const RowShape& shape, const CrossEntropyOptions& options>
-__device__ __forceinline__ void gradient_of_logits(const CrossEntropyParams& params, const Row<shape>& row,
+__device__ __forceinline__ void gradient_of_logits(const ParamsOf<options>& params, const Row<shape>& row,
                                                    const LogitScale<options>& scale, const RowLoss<options>& loss,
                                                    const CrossEntropyGradient<shape, options>& gradient, int64 column,
-                                                   float (&values)[shape.vector]) {
+                                                   Number<shape> (&values)[shape.vector]) {
   scale.apply(values);
-  float logits[shape.vector];
+  Number<shape> logits[shape.vector];
 #pragma unroll
   for (int j = 0; j < shape.vector; ++j) logits[j] = values[j];
   exponentiate<shape.vector>(loss.exponential, values);

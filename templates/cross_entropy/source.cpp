@@ -19,9 +19,9 @@ using namespace cross_entropy;
 
 namespace {
 
-using Params = CrossEntropyParams;
+using Params = CrossEntropyParams;  // pointers and integers have the same places in those of double
+using WideParams = CrossEntropyParamsOf<double>;
 
-constexpr std::int64_t totals_bytes = 56;          // sizeof TotalsAndRows in cross_entropy/reduction.cuh
 constexpr std::uint32_t reduction_threads = 1024;  // also there
 constexpr std::int64_t rows_per_partial = 4096, rows_of_one_block = 8192;
 
@@ -55,9 +55,10 @@ class Layout {
   std::int64_t end_;
 };
 
-/// Returns the size of the parameters without those of strided logits: the address of dlse follows CrossEntropyParams.
+std::size_t loss_params_bytes(const Settings& settings) { return settings.wide() ? sizeof(WideParams) : sizeof(Params); }
+/// Returns the size of the parameters without those of strided logits: the address of dlse follows those of the loss.
 std::size_t base_params_bytes(const Settings& settings) {
-  return sizeof(Params) + (settings.lse_gradient ? sizeof(std::uint64_t) : 0);
+  return loss_params_bytes(settings) + (settings.lse_gradient ? sizeof(std::uint64_t) : 0);
 }
 std::size_t params_bytes(const Settings& settings) {
   return base_params_bytes(settings) + (settings.positions ? strided::params_of(*settings.positions).size() : 0);
@@ -71,7 +72,7 @@ std::size_t pointer_offset(const std::string& array, const Settings& settings) {
   if (array == "targets") return offsetof(Params, targets);
   if (array == "weight") return offsetof(Params, weight);
   if (array == "dloss") return offsetof(Params, upstream);
-  if (array == "dlse") return sizeof(Params);
+  if (array == "dlse") return loss_params_bytes(settings);
   if (array == "loss") return offsetof(Params, loss);
   if (array == "lse") return backward ? offsetof(Params, lse_in) : offsetof(Params, lse);
   if (array == "z_loss") return offsetof(Params, z_loss);
@@ -80,6 +81,20 @@ std::size_t pointer_offset(const std::string& array, const Settings& settings) {
   if (array == "num_correct") return offsetof(Params, num_correct);
   if (array == "bad_targets") return offsetof(Params, bad_targets);
   return offsetof(Params, shard_partials);
+}
+
+/// Writes the parameters of the loss, except the addresses, after those of rows.
+template <typename Number>
+void set_params(const Settings& settings, const CrossEntropyParams& places, std::vector<std::byte>& bytes) {
+  CrossEntropyParamsOf<Number> params{};
+  std::memcpy(&params, &places, offsetof(Params, scale));
+  params.scale = static_cast<Number>(settings.scale);
+  params.softcap = static_cast<Number>(settings.softcap);
+  params.inverse_softcap = settings.softcap != 0 ? static_cast<Number>(1 / settings.softcap) : Number{0};
+  params.hard_share = static_cast<Number>(1 - settings.label_smoothing);
+  params.smooth_share = static_cast<Number>(settings.label_smoothing / static_cast<double>(settings.vocab_size));
+  params.z_factor = static_cast<Number>(settings.z_loss);
+  std::memcpy(bytes.data(), &params, sizeof params);
 }
 
 }  // namespace
@@ -112,12 +127,18 @@ std::string options_text(const Settings& settings) {
     text += std::string("    .upstream = tunesmith::Upstream::") + (settings.upstream == Upstream::row ? "row" : "scalar") +
             ",\n";
   member(settings.mark_ignored, "mark_ignored");
+  member(settings.wide(), "wide");
   return text + "};\n";
 }
 
 std::string params_type(const Settings& settings) {
-  const std::string type = settings.lse_gradient ? "CrossEntropyLseParams" : "CrossEntropyParams";
+  std::string type = settings.lse_gradient ? "CrossEntropyLseParams" : "CrossEntropyParams";
+  if (settings.wide()) type += "Of<double>";
   return settings.positions ? "StridedLogits<tunesmith::" + type + ">" : type;
+}
+
+std::string main_template(const Settings& settings, const std::string& name) {
+  return "cross_entropy/" + name + (settings.wide() ? "_f64.cuh" : ".cuh");
 }
 
 std::string size_check(const Settings& settings) {
@@ -163,29 +184,28 @@ void complete_plan(const Settings& settings, const std::string& entry, std::span
   std::memcpy(&params.row, plan.params.data(), sizeof params.row);
   if (plan.workspace_bytes == 0) plan.workspace_use = WorkspaceUse::scratch;
   Layout workspace(plan.workspace_bytes);
-  const auto per_row = [&](bool present) { return present ? workspace.add(shape.rows * 4) : 0; };
+  const std::int64_t number_bytes = size_of(settings.number());
+  const auto per_row = [&](bool present) { return present ? workspace.add(shape.rows * number_bytes) : 0; };
   params.row_losses = per_row(settings.has_totals() && settings.reduced());
   params.row_z_losses = per_row(settings.has_totals() && settings.reduced() && settings.z_loss != 0);
   params.row_weights = per_row(settings.has_totals() && settings.reduced() && settings.weight);
   params.row_correct = per_row(settings.num_correct);
   const bool has_sums = settings.has_totals() || settings.divides_gradient();
   params.partials = shape.rows > rows_of_one_block ? (shape.rows + rows_per_partial - 1) / rows_per_partial : 0;
+  const std::int64_t totals_bytes = settings.wide() ? 96 : 56;  // sizeof TotalsAndRows in cross_entropy/reduction.cuh
   if (has_sums) params.partial_totals = workspace.add(params.partials * totals_bytes);
-  if (has_sums || sums_class_weights(settings)) params.totals = workspace.add(16);
+  if (has_sums || sums_class_weights(settings)) params.totals = workspace.add(4 * number_bytes);
   plan.workspace_bytes = workspace.bytes();
   plan.workspace_offset = offsetof(Params, row.workspace);
   params.ignore_index = settings.ignore_index;
   params.vocab_start = settings.vocab_start;
   params.vocab_size = settings.vocab_size;
   params.shards = settings.shards;
-  params.scale = static_cast<float>(settings.scale);
-  params.softcap = static_cast<float>(settings.softcap);
-  params.inverse_softcap = settings.softcap != 0 ? static_cast<float>(1 / settings.softcap) : 0.0F;
-  params.hard_share = static_cast<float>(1 - settings.label_smoothing);
-  params.smooth_share = static_cast<float>(settings.label_smoothing / static_cast<double>(settings.vocab_size));
-  params.z_factor = static_cast<float>(settings.z_loss);
   plan.params.resize(base_params_bytes(settings));
-  std::memcpy(plan.params.data(), &params, sizeof params);
+  if (settings.wide())
+    set_params<double>(settings, params, plan.params);
+  else
+    set_params<float>(settings, params, plan.params);
   if (settings.positions) {
     const std::vector<std::byte> strided = strided::params_of(*settings.positions);
     plan.params.insert(plan.params.end(), strided.begin(), strided.end());
@@ -241,17 +261,17 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     parts.constants =
         row::constants(typed, viewed.shape) + "\n" + target_type + options_text(settings) + size_check(settings);
     const auto kernel = [&](const std::string& kernel_name, const std::string& function) {
-      return row::kernel(typed, kernel_name, "CrossEntropyParams", function, arguments);
+      return row::kernel(typed, kernel_name, params_type(settings), function, arguments);
     };
     if (typed.holds_row()) {
-      parts.main_template = "cross_entropy/resident.cuh";
+      parts.main_template = main_template(settings, "resident");
       arguments += ", Group, Storage";
       parts.kernels = kernel(entry, "cross_entropy_resident");
     } else if (typed.variant == row::Variant::pipeline) {
       parts.main_template = "cross_entropy/pipeline.cuh";
       parts.kernels = kernel(entry, "cross_entropy_pipeline");
     } else {
-      parts.main_template = "cross_entropy/tiled.cuh";
+      parts.main_template = main_template(settings, "tiled");
       const bool split = typed.variant == row::Variant::split;
       if (split) parts.kernels = kernel(entry + "_sums", "cross_entropy_split_sums") + "\n";
       arguments += std::string(", tunesmith::Finish") +
@@ -269,7 +289,7 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     tiles.store = typed.store;
     parts.specialized_for = row::specialized_for(settings.shape);
     parts.least_arch = row::least_arch(tiles, settings.shape);
-    parts.main_template = "cross_entropy/backward.cuh";
+    parts.main_template = main_template(settings, "backward");
     parts.algorithm = "one read and one write: dlogits elementwise from the row's lse";
     parts.threads = "one block of " + std::to_string(tiles.threads) + " threads per tile of a row, " +
                     std::to_string(tiles.unroll) + " vectors of " + std::to_string(settings.shape.vector()) +
@@ -298,7 +318,7 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
   LaunchPlan plan;
   if (is_row_kernel()) {
     const row::TypedConfig typed = row::TypedConfig::parse(config);
-    plan = row::launch_plan(typed, shape, device, entry, {}, {}, stored_partial_bytes);
+    plan = row::launch_plan(typed, shape, device, entry, {}, {}, stored_partial_bytes(settings));
     // Without a gradient, one block combines the partials of a row.
     if (typed.variant == row::Variant::split && !settings.has_gradient() && shape.rows > 0)
       plan.kernels.back().grid = folded_grid(shape.rows);

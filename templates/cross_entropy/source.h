@@ -9,8 +9,8 @@
 
 namespace tunesmith::cross_entropy {
 
-/// Size of StoredPartial in cross_entropy/outcome.cuh, with every option.
-inline constexpr std::int64_t stored_partial_bytes = 24;
+/// Returns the size of StoredPartial in cross_entropy/outcome.cuh, with every option.
+inline std::int64_t stored_partial_bytes(const Settings& settings) { return 6 * size_of(settings.number()); }
 
 /// Returns the definition of TargetType.
 std::string target_type_of(const Settings& settings);
@@ -20,6 +20,8 @@ std::string options_text(const Settings& settings);
 std::string params_type(const Settings& settings);
 /// Returns the assertion of their size.
 std::string size_check(const Settings& settings);
+/// Returns the main template "cross_entropy/<name>.cuh", or that of f64.
+std::string main_template(const Settings& settings, const std::string& name);
 /// Returns the entry points of the reductions over rows. `name`: of the operation.
 std::string totals_kernels(const Settings& settings, const std::string& name);
 /// Returns the line that describes what a source is specialized for, beyond its shape.

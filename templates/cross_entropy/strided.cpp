@@ -73,10 +73,10 @@ SourceParts ParsedStridedCrossEntropy::source_parts(const Config& config) const 
   };
   if (is_backward()) {
     parts.algorithm = "one read and one write: dlogits elementwise from the lse of each position";
-    parts.main_template = "cross_entropy/strided_backward.cuh";
+    parts.main_template = main_template(settings_, "strided_backward");
     parts.kernels = kernel(entry, "cross_entropy_backward_strided");
   } else {
-    parts.main_template = "cross_entropy/strided.cuh";
+    parts.main_template = main_template(settings_, "strided");
     const bool split = typed.variant == strided::Variant::split;
     if (split) parts.kernels = kernel(entry + "_sums", "cross_entropy_strided_split_sums") + "\n";
     parts.kernels += kernel(entry, split                 ? "cross_entropy_strided_split"

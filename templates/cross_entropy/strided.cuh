@@ -14,8 +14,9 @@
 namespace tunesmith {
 
 /// Adds the first and takes the maximum of the second: a sum, and a value that one term has.
+template <typename Number>
 struct SumAndMaximum {
-  __device__ __forceinline__ FloatPair operator()(FloatPair a, FloatPair b) const {
+  __device__ __forceinline__ PairOf<Number> operator()(PairOf<Number> a, PairOf<Number> b) const {
     return {add(a.first, b.first), maximum_or_nan(a.second, b.second)};
   }
 };
@@ -23,11 +24,12 @@ struct SumAndMaximum {
 /// Reduces partials over the members of each lane. Their sums must be relative to the same maxima.
 template <int slot, const CrossEntropyOptions& options, const StridedConfig& config>
 __device__ __forceinline__ void sum_members(StoredPartial<options> (&parts)[config.vector]) {
+  using Number = NumberOf<options>;
   constexpr int vector = config.vector;
-  FloatPair sums[vector];
+  PairOf<Number> sums[vector];
 #pragma unroll
   for (int j = 0; j < vector; ++j) sums[j] = {parts[j].part.sum_excluding_max, parts[j].target_logit};
-  reduce_members<slot, config>(sums, SumAndMaximum());
+  reduce_members<slot, config>(sums, SumAndMaximum<Number>());
 #pragma unroll
   for (int j = 0; j < vector; ++j) {
     parts[j].part.sum_excluding_max = sums[j].first;
@@ -36,7 +38,7 @@ __device__ __forceinline__ void sum_members(StoredPartial<options> (&parts)[conf
   if constexpr (options.smoothing) {
 #pragma unroll
     for (int j = 0; j < vector; ++j) sums[j] = {parts[j].part.below, parts[j].part.weights};
-    reduce_members<slot + 1, config>(sums, SumOfEach());
+    reduce_members<slot + 1, config>(sums, SumOfEach<Number>());
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
       parts[j].part.below = sums[j].first;
@@ -46,10 +48,10 @@ __device__ __forceinline__ void sum_members(StoredPartial<options> (&parts)[conf
   if constexpr (options.argmax) {
     int first[vector];
 #pragma unroll
-    for (int j = 0; j < vector; ++j) first[j] = static_cast<int>(bits_of(parts[j].part.index));
+    for (int j = 0; j < vector; ++j) first[j] = parts[j].part.index;
     reduce_members<slot + 2, config>(first, First());
 #pragma unroll
-    for (int j = 0; j < vector; ++j) parts[j].part.index = float_of(static_cast<uint32>(first[j]));
+    for (int j = 0; j < vector; ++j) parts[j].part.index = first[j];
   }
 }
 
@@ -58,7 +60,7 @@ template <const RowShape& shape, const CrossEntropyOptions& options, const Strid
 __device__ __forceinline__ void combine_members(RunningCrossEntropy<shape, options> (&states)[config.vector],
                                                 StoredPartial<options> (&whole)[config.vector]) {
   constexpr int vector = config.vector;
-  float largest[vector];
+  NumberOf<options> largest[vector];
 #pragma unroll
   for (int j = 0; j < vector; ++j) largest[j] = states[j].largest;
   reduce_members<4, config>(largest, Maximum());
@@ -98,11 +100,11 @@ struct StridedLosses {
 
   Later<RowLoss<options>> losses[config.vector];
   Later<Gradient> gradients[config.vector];
-  float of_target[config.vector];
+  NumberOf<options> of_target[config.vector];
   bool counts[config.vector];
 
   /// Writes the losses: once for each position.
-  __device__ __forceinline__ StridedLosses(const CrossEntropyParams& params, const StridedPlace<shape, config>& place,
+  __device__ __forceinline__ StridedLosses(const ParamsOf<options>& params, const StridedPlace<shape, config>& place,
                                            const StridedTargets<TargetType, shape, config>& targets,
                                            const StoredPartial<options> (&whole)[config.vector]) {
 #pragma unroll
@@ -126,13 +128,14 @@ struct StridedLosses {
 /// Computes the partials of the columns that a block or cluster holds, stores the losses and, if asked for, the gradient.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const StridedConfig& config>
-__device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogits<CrossEntropyParams>& params) {
+__device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogits<ParamsOf<options>>& params) {
+  using Number = NumberOf<options>;
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   constexpr int vector = config.vector, columns = config.columns;
   constexpr bool shared = config.blocks_per_row > 1;  // by a cluster
   // Exponentials replace the resident logits if they are exact and nothing needs the logits later.
-  constexpr bool keeps_exponentials = options.gradient && LogitScale<options>::plain && sizeof(Input) == 4;
+  constexpr bool keeps_exponentials = options.gradient && LogitScale<options>::plain && sizeof(Input) >= 4;
 
   start_cluster<config>();
   const StridedPlace<shape, config> place(params.strided);
@@ -146,12 +149,12 @@ __device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogi
   const LogitScale<options> scale(params);
   const Row<shape> row = columns_before<shape>(params.row, place.end);
 
-  float largest[vector];
+  Number largest[vector];
 #pragma unroll
   for (int j = 0; j < vector; ++j) largest[j] = Maximum::identity();
 #pragma unroll
   for (int i = 0; i < columns; ++i) {
-    float values[vector];
+    Number values[vector];
     held[i].unpack(values);
 #pragma unroll
     for (int j = 0; j < vector; ++j) largest[j] = maximum_or_nan(largest[j], values[j]);
@@ -161,15 +164,15 @@ __device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogi
   reduce_members<0, config>(largest, Maximum());
 
   StoredPartial<options> whole[vector];
-  Later<LogitExponential> exponentials[vector];
-  float under[vector], below[vector], weights[vector];
+  Later<ExponentialOf<options>> exponentials[vector];
+  Number under[vector], below[vector], weights[vector];
   int first[vector];
-  SumOf<(columns > 4)> sums[vector];
+  SumOf<(columns > 4), Number> sums[vector];
 #pragma unroll
   for (int j = 0; j < vector; ++j) {
     // A slice may be -inf only although the row has other elements: any finite maximum makes its exponentials 0.
     under[j] = largest[j] == Maximum::identity() ? 0.0f : largest[j];
-    exponentials[j].value = LogitExponential(under[j]);
+    exponentials[j].value = ExponentialOf<options>(under[j]);
     below[j] = weights[j] = 0.0f;
     first[j] = no_column;
     whole[j].target_logit = Maximum::identity();
@@ -177,12 +180,12 @@ __device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogi
 #pragma unroll
   for (int i = 0; i < columns; ++i) {
     const int64 column = place.begin + place.member + i * members<config>;
-    float values[vector];
+    Number values[vector];
     held[i].unpack(values);
     scale.apply(values);
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
-      float one[1] = {values[j]};
+      Number one[1] = {values[j]};
       const bool is_target = targets.own[j] == i;
       if constexpr (options.argmax) first[j] = First()(first[j], first_largest(row, column, largest[j], one));
       if constexpr (options.smoothing)
@@ -205,7 +208,7 @@ __device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogi
       whole[j].part.below = below[j];
       whole[j].part.weights = weights[j];
     }
-    if constexpr (options.argmax) whole[j].part.index = float_of(static_cast<uint32>(first[j]));
+    if constexpr (options.argmax) whole[j].part.index = first[j];
   }
   sum_members<1, options, config>(whole);
 #if TUNESMITH_SM >= 900
@@ -219,7 +222,7 @@ __device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogi
 
   const StridedLosses<TargetType, shape, options, config> of(params, place, targets, whole);
   if constexpr (options.gradient) {
-    float rescale[vector];  // of the resident exponentials
+    Number rescale[vector];  // of the resident exponentials
 #pragma unroll
     for (int j = 0; j < vector; ++j)
       rescale[j] = shared && largest[j] != Maximum::identity()
@@ -229,11 +232,11 @@ __device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogi
 #pragma unroll
     for (int i = 0; i < columns; ++i) {
       const int64 column = place.begin + place.member + i * members<config>;
-      float values[vector];
+      Number values[vector];
       held[i].unpack(values);
 #pragma unroll
       for (int j = 0; j < vector; ++j) {
-        float one[1] = {values[j]};
+        Number one[1] = {values[j]};
         if constexpr (keeps_exponentials) {
           if constexpr (shared) one[0] = multiply(one[0], rescale[j]);
           of.gradients[j].value.compute(params, row, column, one, one);
@@ -251,7 +254,7 @@ __device__ __forceinline__ void cross_entropy_strided_resident(const StridedLogi
 /// Computes the partials of this block's columns.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const StridedConfig& config>
-__device__ __forceinline__ void cross_entropy_strided_first_pass(const StridedLogits<CrossEntropyParams>& params,
+__device__ __forceinline__ void cross_entropy_strided_first_pass(const StridedLogits<ParamsOf<options>>& params,
                                                                  const StridedPlace<shape, config>& place,
                                                                  const StridedTargets<TargetType, shape, config>& targets,
                                                                  StoredPartial<options> (&partials)[config.vector]) {
@@ -275,13 +278,13 @@ __device__ __forceinline__ void cross_entropy_strided_first_pass(const StridedLo
       of_tile[i] = column + i * members<config>;
       tile[i] = place.template load<config.load>(logits, params.strided.first_cols, of_tile[i], Maximum::identity());
     }
-    float values[vector][columns][1];
-    float highest[vector];
+    NumberOf<options> values[vector][columns][1];
+    NumberOf<options> highest[vector];
 #pragma unroll
     for (int j = 0; j < vector; ++j) highest[j] = Maximum::identity();
 #pragma unroll
     for (int i = 0; i < columns; ++i) {
-      float of_column[vector];
+      NumberOf<options> of_column[vector];
       tile[i].unpack(of_column);
       scale.apply(of_column);
 #pragma unroll
@@ -313,7 +316,7 @@ __device__ __forceinline__ void cross_entropy_strided_first_pass(const StridedLo
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const StridedConfig& config>
 __device__ __forceinline__ void cross_entropy_strided_second_pass(
-    const StridedLogits<CrossEntropyParams>& params, const StridedPlace<shape, config>& place,
+    const StridedLogits<ParamsOf<options>>& params, const StridedPlace<shape, config>& place,
     const StridedTargets<TargetType, shape, config>& targets, const StridedLosses<TargetType, shape, options, config>& of) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
@@ -333,11 +336,11 @@ __device__ __forceinline__ void cross_entropy_strided_second_pass(
                                                        Maximum::identity());
 #pragma unroll
     for (int i = 0; i < columns; ++i) {
-      float values[vector];
+      NumberOf<options> values[vector];
       tile[i].unpack(values);
 #pragma unroll
       for (int j = 0; j < vector; ++j) {
-        float one[1] = {values[j]};
+        NumberOf<options> one[1] = {values[j]};
         gradient_of_logits(params, row, scale, of.losses[j].value, of.gradients[j].value, column + i * members<config>, one);
         one[0] = to_target[j] == i ? of.of_target[j] : one[0];
         values[j] = of.counts[j] ? one[0] : 0.0f;  // whatever the logits are
@@ -351,7 +354,7 @@ __device__ __forceinline__ void cross_entropy_strided_second_pass(
 
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const StridedConfig& config>
-__device__ __forceinline__ void cross_entropy_strided_two_pass(const StridedLogits<CrossEntropyParams>& params) {
+__device__ __forceinline__ void cross_entropy_strided_two_pass(const StridedLogits<ParamsOf<options>>& params) {
   const StridedPlace<shape, config> place(params.strided);
   const StridedTargets<TargetType, shape, config> targets(params, place);
   StoredPartial<options> whole[config.vector];
@@ -363,7 +366,7 @@ __device__ __forceinline__ void cross_entropy_strided_two_pass(const StridedLogi
 /// First kernel of several blocks per tile: writes [tiles][blocks_per_row][vector][lanes] partials.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const StridedConfig& config>
-__device__ __forceinline__ void cross_entropy_strided_split_sums(const StridedLogits<CrossEntropyParams>& params) {
+__device__ __forceinline__ void cross_entropy_strided_split_sums(const StridedLogits<ParamsOf<options>>& params) {
   const StridedPlace<shape, config> place(params.strided);
   const StridedTargets<TargetType, shape, config> targets(params, place);
   StoredPartial<options> partials[config.vector];
@@ -378,7 +381,7 @@ __device__ __forceinline__ void cross_entropy_strided_split_sums(const StridedLo
 /// Second kernel of several blocks per tile: combines the partials. Without a gradient, one block per tile does that.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const StridedConfig& config>
-__device__ __forceinline__ void cross_entropy_strided_split(const StridedLogits<CrossEntropyParams>& params) {
+__device__ __forceinline__ void cross_entropy_strided_split(const StridedLogits<ParamsOf<options>>& params) {
   constexpr int size = config.blocks_per_row * config.vector * config.lanes;
   const StridedPlace<shape, config> place(params.strided);
   if (!options.gradient && place.part != 0) return;

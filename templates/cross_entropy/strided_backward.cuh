@@ -14,6 +14,7 @@ __device__ __forceinline__ void cross_entropy_backward_strided(const StridedLogi
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   using Gradient = CrossEntropyGradient<shape, options>;
+  using Number = NumberOf<options>;
   constexpr int vector = config.vector, columns = config.columns;
 
   // Issue the loads of logits first; use any of them only after the positions' scalars are in flight.
@@ -27,19 +28,19 @@ __device__ __forceinline__ void cross_entropy_backward_strided(const StridedLogi
   const StridedTargets<TargetType, shape, config> targets(params, place);
   const LogitScale<options> scale(params);
   const Row<shape> row = columns_before<shape>(params.row, place.end);
-  float sum_of_weights = static_cast<float>(params.vocab_size);
+  Number sum_of_weights = static_cast<Number>(params.vocab_size);
   if constexpr (options.weights && options.smoothing) sum_of_weights = scratch(params, params.totals)[1];
 
   Later<RowLoss<options>> losses[vector];
   Later<Gradient> gradients[vector];
-  float of_target[vector];
+  Number of_target[vector];
   bool reaches[vector];
 #pragma unroll
   for (int j = 0; j < vector; ++j) {
     const int64 position = targets.first + j;
     const Target<TargetType>& target = targets.of[j].value;
     const GradientScale<options> upstream(params, position);
-    const float lse = params.lse_in[position];
+    const Number lse = params.lse_in[position];
     const LseGradient<Params> through_lse(params, position);
     RowLoss<options>& loss = losses[j].value;
     loss = RowLoss<options>(lse, weight_of<options>(params, target.column), sum_of_weights);
@@ -51,10 +52,10 @@ __device__ __forceinline__ void cross_entropy_backward_strided(const StridedLogi
     }
     of_target[j] = 0.0f;
     if (targets.own[j] < 0) continue;
-    float target_logit = 0.0f;
+    Number target_logit = 0.0f;
 #pragma unroll
     for (int i = 0; i < columns; ++i) {
-      float values[vector];
+      Number values[vector];
       tile[i].unpack(values);
       target_logit = targets.own[j] == i ? values[j] : target_logit;
     }
@@ -71,11 +72,11 @@ __device__ __forceinline__ void cross_entropy_backward_strided(const StridedLogi
 #pragma unroll
   for (int i = 0; i < columns; ++i) {
     const int64 column = place.begin + place.member + i * members<config>;
-    float values[vector];
+    Number values[vector];
     tile[i].unpack(values);
 #pragma unroll
     for (int j = 0; j < vector; ++j) {
-      float one[1] = {values[j]};
+      Number one[1] = {values[j]};
       gradient_of_logits(params, row, scale, losses[j].value, gradients[j].value, column, one);
       one[0] = targets.own[j] == i ? of_target[j] : one[0];
       values[j] = reaches[j] ? one[0] : 0.0f;  // whatever the logits are

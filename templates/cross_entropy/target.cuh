@@ -16,8 +16,8 @@ struct TargetElement {
   }
   /// Returns the scaled and capped logit; -inf if the row has no target.
   template <const CrossEntropyOptions& options>
-  __device__ __forceinline__ float value(const LogitScale<options>& scale, bool exists) const {
-    float values[1];
+  __device__ __forceinline__ Compute<Input> value(const LogitScale<options>& scale, bool exists) const {
+    Compute<Input> values[1];
     element.unpack(values);
     return exists ? scale(values[0]) : Maximum::identity();
   }

@@ -15,7 +15,7 @@ __device__ __forceinline__ void take_out(int at, Packed<Input, shape.vector> (&t
   for (int i = 0; i < config.unroll; ++i) {
     const int element = at - (i * config.threads + thread_index()) * shape.vector;
     if (element < 0 || element >= shape.vector) continue;
-    float values[shape.vector];
+    Compute<Input> values[shape.vector];
     tile[i].unpack(values);
 #pragma unroll
     for (int j = 0; j < shape.vector; ++j) values[j] = j == element ? Maximum::identity() : values[j];
@@ -36,7 +36,7 @@ struct FirstPass {
 /// stalls on them. With a few large blocks per multiprocessor, no other block would fill that time.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config>
-__device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pass(const CrossEntropyParams& params,
+__device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pass(const ParamsOf<options>& params,
                                                                                    const Row<shape>& row, int part) {
   using Input = typename Types::Input;
   constexpr int64 elements = tile_elements<shape, config>;
@@ -81,9 +81,9 @@ __device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pa
   for (int number = 0;;) {
     if (to_target < static_cast<uint32>(elements)) take_out<shape, config>(static_cast<int>(to_target), tile);
     to_target -= static_cast<uint32>(elements);
-    float values[config.unroll][shape.vector];
+    NumberOf<options> values[config.unroll][shape.vector];
     int64 columns[config.unroll];
-    float highest = Maximum::identity();
+    NumberOf<options> highest = Maximum::identity();
     PackedMaximum<Input> packed_highest;
     constexpr bool packed = sizeof(Input) == 2 && shape.vector > 1 && LogitScale<options>::plain;
 #pragma unroll
@@ -117,9 +117,9 @@ __device__ __forceinline__ FirstPass<TargetType, options> cross_entropy_first_pa
 /// Reads a block's slice of a row again and writes the gradient.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config>
-__device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyParams& params, const Row<shape>& row,
-                                                          const Target<TargetType>& target, int part, float target_logit,
-                                                          const RowLoss<options>& loss) {
+__device__ __forceinline__ void cross_entropy_second_pass(const ParamsOf<options>& params, const Row<shape>& row,
+                                                          const Target<TargetType>& target, int part,
+                                                          NumberOf<options> target_logit, const RowLoss<options>& loss) {
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   const LogitScale<options> scale(params);
@@ -131,7 +131,7 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
     if (!target.counts()) {  // write zeros whatever the logits are
 #pragma unroll
       for (int i = 0; i < config.unroll; ++i) {
-        const float zeros[shape.vector] = {};
+        const Compute<Output> zeros[shape.vector] = {};
         RowFeatures<shape>::Edges::template store<Output, shape.vector, config.store>(
             dlogits, begin + (i * config.threads + thread_index()) * shape.vector, row.all, inside, zeros);
       }
@@ -142,7 +142,7 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
 #pragma unroll
     for (int i = 0; i < config.unroll; ++i) {
       const int64 column = begin + (i * config.threads + thread_index()) * shape.vector;
-      float values[shape.vector];
+      NumberOf<options> values[shape.vector];
       tile[i].unpack(values);
       gradient_of_logits(params, row, scale, loss, gradient, column, values);
       RowFeatures<shape>::Edges::template store<Output, shape.vector, config.store>(dlogits, column, row.all, inside,
@@ -163,10 +163,10 @@ __device__ __forceinline__ void cross_entropy_second_pass(const CrossEntropyPara
 struct FinishPartial {
   template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
             const TiledConfig& config>
-  static __device__ __forceinline__ void finish(const CrossEntropyParams& params, const Row<shape>& row,
+  static __device__ __forceinline__ void finish(const ParamsOf<options>& params, const Row<shape>& row,
                                                 const Target<TargetType>& target, int, bool writes,
                                                 const StoredPartial<options>& whole) {
-    const float target_weight = weight_of<options>(params, target.column);
+    const NumberOf<options> target_weight = weight_of<options>(params, target.column);
     if (writes) write_partial<options>(params, row.index, whole.part, target.column >= 0, whole.target_logit, target_weight);
   }
 };
@@ -175,10 +175,10 @@ struct FinishPartial {
 struct FinishLoss {
   template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
             const TiledConfig& config>
-  static __device__ __forceinline__ RowLoss<options> finish(const CrossEntropyParams& params, const Row<shape>& row,
+  static __device__ __forceinline__ RowLoss<options> finish(const ParamsOf<options>& params, const Row<shape>& row,
                                                             const Target<TargetType>& target, int, bool writes,
                                                             const StoredPartial<options>& whole) {
-    const float target_weight = weight_of<options>(params, target.column);
+    const NumberOf<options> target_weight = weight_of<options>(params, target.column);
     const RowLoss<options> loss(params, whole.part, whole.target_logit, target_weight, target.ignored, target.bad);
     if (writes) write_loss<TargetType, options>(params, row.index, target, loss, target.column);
     return loss;
@@ -189,7 +189,7 @@ struct FinishLoss {
 struct FinishGradient {
   template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
             const TiledConfig& config>
-  static __device__ __forceinline__ void finish(const CrossEntropyParams& params, const Row<shape>& row,
+  static __device__ __forceinline__ void finish(const ParamsOf<options>& params, const Row<shape>& row,
                                                 const Target<TargetType>& target, int part, bool writes,
                                                 const StoredPartial<options>& whole) {
     const RowLoss<options> loss =
@@ -202,7 +202,7 @@ struct FinishGradient {
 /// Processes one row per block.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config, typename Finish>
-__device__ __forceinline__ void cross_entropy_two_pass(const CrossEntropyParams& params) {
+__device__ __forceinline__ void cross_entropy_two_pass(const ParamsOf<options>& params) {
   over_parts<shape, config>(params.row, [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
     const FirstPass<TargetType, options> pass =
@@ -215,7 +215,7 @@ __device__ __forceinline__ void cross_entropy_two_pass(const CrossEntropyParams&
 /// First kernel of several blocks per row: writes [rows][blocks_per_row] partials.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config>
-__device__ __forceinline__ void cross_entropy_split_sums(const CrossEntropyParams& params) {
+__device__ __forceinline__ void cross_entropy_split_sums(const ParamsOf<options>& params) {
   over_parts<shape, config>(params.row, [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
     const FirstPass<TargetType, options> pass =
@@ -228,7 +228,7 @@ __device__ __forceinline__ void cross_entropy_split_sums(const CrossEntropyParam
 /// Second kernel of several blocks per row: combines the partials. Without a gradient, one block per row does that.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config, typename Finish>
-__device__ __forceinline__ void cross_entropy_split(const CrossEntropyParams& params) {
+__device__ __forceinline__ void cross_entropy_split(const ParamsOf<options>& params) {
   const auto finish = [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
     const Target<TargetType> target(params, index, columns_of<shape>(params.row));

@@ -55,7 +55,7 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
              " for each of " + number(config.min_blocks) + " blocks";
   }
   if (config.variant == Variant::grid && shape.exchanged_floats > 8)
-    return "grid exchanges at most 8 floats between the blocks of a row; this program exchanges " +
+    return "grid exchanges at most 8 floats between the blocks of a row; this problem exchanges " +
            number(shape.exchanged_floats);
   if (config.variant == Variant::grid && config.blocks_per_row > config.min_blocks * device.sm_count)
     return "blocks_per_row is " + number(config.blocks_per_row) + "; the device holds " +

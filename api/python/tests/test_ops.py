@@ -180,3 +180,16 @@ def test_float64_arrays_are_computed_in_float64() -> None:
     numpy.testing.assert_allclose(y, x * exact[:, None] * x[1], rtol=16 * 2.0**-52)
     with pytest.raises(tunesmith.errors.InvalidArgument, match="out_dtype is f32, but dtype is f64"):
         tunesmith.Problem("softmax", rows=1, cols=8, dtype="f64", out_dtype="f32")
+
+
+def test_the_loss_of_float64_logits_is_float64() -> None:
+    logits, targets = numpy.random.default_rng(4).normal(size=(6, 50)), numpy.arange(6) * 7
+    loss, lse, dlogits = ops.cross_entropy(logits, targets, gradient="separate")
+    exact = numpy.log(numpy.exp(logits).sum(axis=1))
+    numpy.testing.assert_allclose(lse, exact, rtol=8 * 2.0**-52)
+    numpy.testing.assert_allclose(loss[0], (exact - logits[range(6), targets]).mean(), rtol=8 * 2.0**-52)
+    again = ops.cross_entropy_backward(logits, targets, lse, numpy.ones(1))
+    assert {one.dtype.name for one in (loss, lse, dlogits, again)} == {"float64"}
+    numpy.testing.assert_allclose(again, dlogits, rtol=64 * 2.0**-52, atol=2.0**-52)
+    with pytest.raises(tunesmith.errors.InvalidArgument, match="lse holds f32; expected f64"):
+        ops.cross_entropy_backward(logits, targets, lse.astype("f4"), numpy.ones(1))

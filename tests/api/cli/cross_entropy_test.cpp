@@ -123,6 +123,21 @@ TEST_F(CliCrossEntropy, InputsSwitchTheirOptionsOn) {
   for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(alone[i], together[i], 1e-6) << i;
 }
 
+TEST_F(CliCrossEntropy, LogitsOfF64HaveLossesOfF64) {
+  const std::vector<double> logits(logits_.begin(), logits_.end());
+  write("logits.npy", npy<double>(NpyType::f8, {3, 4}, logits));
+  const nlohmann::json report =
+      run_json(of_files({"--output", to("loss"), "--output", to("lse"), "--output", to("dlogits")}));
+  EXPECT_EQ(report["problem"]["dtype"], "f64");
+  EXPECT_EQ(report["verified"], true);
+  EXPECT_LT(report["max_error"], 1e-14);
+  EXPECT_NEAR(values_in<double>(read("loss.npy")).at(0), (lse_[0] - 3 + lse_[2] - 5) / 2, 1e-15);
+  EXPECT_NEAR(values_in<double>(read("lse.npy")).at(0), lse_[0], 1e-15);
+  EXPECT_NEAR(values_in<double>(read("dlogits.npy")).at(1), p(0, 1) / 2, 1e-16);
+  write("weight.npy", npy<float>(NpyType::f4, {4}, {1, 2, 3, 4}));
+  expect_rejected(of_files({"--input", to("weight")}), {"weight", "of '<f4'", "(f64)"});
+}
+
 TEST_F(CliCrossEntropy, FilesThatDoNotFitAreRejected) {
   write("four.npy", npy<std::int64_t>(NpyType::i8, {4}, {0, 1, 2, 3}));
   write("floats.npy", npy<float>(NpyType::f4, {3}, {0, 1, 2}));

@@ -7,6 +7,7 @@
 #include "templates/half.h"
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/cross_entropy/cases.h"
+#include "tests/templates/cross_entropy/f64_cases.h"
 #include "tests/templates/softmax/launches.h"
 #include "tuner/verify.h"
 
@@ -24,6 +25,23 @@ TEST_F(CrossEntropyGpu, EveryOptionInEveryVariant) {
     for (const Config& config : test::sample_space(problem, device().info(), 4, seed++)) cases.push_back({problem, config});
   for (Case& c : test::cross_entropy_variants(device().info())) cases.push_back(std::move(c));
   verify_all(cases);
+}
+
+TEST_F(CrossEntropyGpu, F64InEveryVariant) {
+  std::uint64_t seed = 800;
+  std::vector<Case> cases;
+  for (const Problem& problem : test::f64_cross_entropy_problems())
+    for (const Config& config : test::sample_space(problem, device().info(), 2, seed++)) cases.push_back({problem, config});
+  for (Case& c : test::f64_cross_entropy_variants(device().info())) cases.push_back(std::move(c));
+  for (const auto& [fields, config] :
+       {std::pair{"rows=25,cols=12001,dtype=f64,gradient=in_place", "variant=hybrid"},
+        {"rows=25,cols=32000,dtype=f64,gradient=separate", "variant=cluster,blocks_per_row=4"},
+        {"rows=25,cols=50257,dtype=f64,gradient=in_place,nll=1", "variant=grid"},
+        {"rows=25,cols=128256,dtype=f64,reduction=none,nll=1", "variant=split"},
+        {"rows=25,cols=128257,dtype=f64,label_smoothing=0.1,weight=1", "variant=two_pass"}})
+    for (Case& c : case_if_valid("cross_entropy", fields, config)) cases.push_back(std::move(c));
+  const test::LargestErrors errors = verify_all(cases);
+  for (const char* op : {"cross_entropy", "cross_entropy_backward"}) EXPECT_LE(errors.float64(op), 0x1.0p-48) << op;
 }
 
 TEST_F(CrossEntropyGpu, VocabulariesOfLanguageModels) {

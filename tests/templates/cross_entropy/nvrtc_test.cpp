@@ -5,6 +5,7 @@
 
 #include "tests/support/source_compilation.h"
 #include "tests/templates/cross_entropy/cases.h"
+#include "tests/templates/cross_entropy/f64_cases.h"
 
 namespace tunesmith {
 namespace {
@@ -31,6 +32,23 @@ TEST_F(CrossEntropyNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
   for (std::size_t a = 0; a < std::size(archs); ++a) {
     const Arch arch = parse_arch(archs[a]);
     const std::vector<test::Case> cases = test::cross_entropy_variants(generic_device(arch));
+    for (std::size_t i = a; i < cases.size(); i += std::size(archs)) sources.push_back(source_of(cases[i], arch));
+  }
+  compile_all(sources);
+}
+
+TEST_F(CrossEntropyNvrtc, F64CompilesForEveryArchitecture) {
+  std::vector<Source> sources;
+  std::size_t turn = 0;
+  const std::vector<Problem> problems = test::f64_cross_entropy_problems();
+  for (std::size_t i = 0; i < problems.size(); i += 2) {  // the host executor compiles all
+    const Problem& problem = problems[i];
+    const Arch arch = parse_arch(archs[turn++ % std::size(archs)]);
+    sources.push_back(source_of({problem, find_op(problem.op).parse(problem)->default_config(generic_device(arch))}, arch));
+  }
+  for (std::size_t a = 0; a < std::size(archs); ++a) {
+    const Arch arch = parse_arch(archs[a]);
+    const std::vector<test::Case> cases = test::f64_cross_entropy_variants(generic_device(arch));
     for (std::size_t i = a; i < cases.size(); i += std::size(archs)) sources.push_back(source_of(cases[i], arch));
   }
   compile_all(sources);
@@ -115,7 +133,13 @@ TEST_F(CrossEntropyNvrtc, NvccCompilesASample) {
          "variant=two_pass"},
         {"cross_entropy_shard", "rows=9,cols=2000,vocab_size=4000,argmax=1,dtype=f16", "variant=warp,lanes=32"},
         {"cross_entropy_combine", "rows=9,shards=4,vocab_size=4000,argmax=1,num_correct=1", ""},
-        {"cross_entropy_backward", "rows=9,cols=32000,dtype=bf16,nll=1,label_smoothing=0.1,weight=1", ""}})
+        {"cross_entropy_backward", "rows=9,cols=32000,dtype=bf16,nll=1,label_smoothing=0.1,weight=1", ""},
+        {"cross_entropy", "rows=9,cols=12800,dtype=f64,gradient=in_place,softcap=30,argmax=1", "variant=cluster"},
+        {"cross_entropy", "rows=9,cols=50257,dtype=f64,label_smoothing=0.1,weight=1,z_loss=0.1,gradient=separate",
+         "variant=two_pass"},
+        {"cross_entropy", "rows=9,cols=100,inner=12,dtype=f64,gradient=separate,argmax=1", ""},
+        {"cross_entropy_backward", "rows=9,cols=32000,dtype=f64,nll=1,label_smoothing=0.1,weight=1,dlse=1", ""},
+        {"cross_entropy_backward", "rows=9,cols=100,inner=12,dtype=f64,nll=1,dlse=1", ""}})
     EXPECT_TRUE(nvcc_takes(source_of(op, fields, config, "sm_90a"), "-arch=sm_90a -cubin")) << op << " " << config;
 }
 

@@ -36,6 +36,7 @@ static constexpr tunesmith::StridedConfig config = {
     .lanes = 64,
     .vector = 4,
     .columns = 21,
+    .blocks_per_row = 1,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };

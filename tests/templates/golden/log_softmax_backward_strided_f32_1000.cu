@@ -39,6 +39,7 @@ static constexpr tunesmith::StridedConfig config = {
     .lanes = 4,
     .vector = 4,
     .columns = 8,
+    .blocks_per_row = 1,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };

@@ -37,7 +37,7 @@ CALLS: dict[str, tuple[Callable[..., torch.Tensor], Callable[[], list[torch.Tens
 }
 
 FLOAT64 = [
-    CALLS[name][0] for name in ("softmax", "log_softmax", "rms_norm", "rms_norm with a weight")
+    CALLS[name][0] for name in ("softmax", "log_softmax", "rms_norm", "rms_norm with a weight", "cross_entropy")
 ]  # functions that have it
 
 

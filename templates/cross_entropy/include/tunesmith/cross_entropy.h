@@ -32,7 +32,7 @@ enum class Gradient : std::uint8_t {
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Gradient>{"none", "separate", "in_place"};
 
-/// The upstream gradient: of the final result with respect to the loss, a float32 array.
+/// The upstream gradient: of the final result with respect to the loss.
 enum class Upstream : std::uint8_t {
   none,    ///< 1 for every loss
   scalar,  ///< one element for all losses
@@ -41,31 +41,32 @@ enum class Upstream : std::uint8_t {
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Upstream>{"none", "scalar", "row"};
 
-/// Device addresses, in launch order. Non-null optional arrays enable their options in a one-shot call.
+/// Device addresses, in launch order. Non-null optional arrays enable their options in a one-shot call. Numbers are float32,
+/// or f64 for logits of f64.
 struct CrossEntropyArrays {
   const void* logits = nullptr;
   const void* targets = nullptr;  ///< (rows), target dtype
-  const void* weight = nullptr;   ///< float32 (cols); optional
-  const void* dloss = nullptr;    ///< float32 (1), or (rows) for Reduction::none unless Upstream::scalar; optional
-  void* loss = nullptr;           ///< float32 (1), or (rows) for Reduction::none
-  void* lse = nullptr;            ///< float32 (rows), for the backward operation
-  void* z_loss = nullptr;         ///< float32, shaped like loss; required for z_loss > 0, otherwise invalid
-  void* nll = nullptr;            ///< float32 (rows); optional
+  const void* weight = nullptr;   ///< (cols); optional
+  const void* dloss = nullptr;    ///< (1), or (rows) for Reduction::none unless Upstream::scalar; optional
+  void* loss = nullptr;           ///< (1), or (rows) for Reduction::none
+  void* lse = nullptr;            ///< (rows), for the backward operation
+  void* z_loss = nullptr;         ///< shaped like loss; required for z_loss > 0, otherwise invalid
+  void* nll = nullptr;            ///< (rows); optional
   void* argmax = nullptr;         ///< (rows), target dtype; optional
   void* num_correct = nullptr;    ///< int64 (1); optional
   void* bad_targets = nullptr;  ///< int64 (2): number of rows with an invalid target, and the first of them or -1; optional
   void* dlogits = nullptr;      ///< (rows, cols), may be logits; optional
 };
 
-/// Device addresses for cross_entropy_backward, in launch order.
+/// Device addresses for cross_entropy_backward, in launch order. Numbers are float32, or f64 for logits of f64.
 struct CrossEntropyBackwardArrays {
   const void* logits = nullptr;
   const void* targets = nullptr;  ///< (rows), target dtype
-  const void* lse = nullptr;      ///< float32 (rows), from the forward operation or from combining shards
-  const void* dloss = nullptr;    ///< float32 (1), or (rows) for Reduction::none unless Upstream::scalar
-  const void* nll = nullptr;      ///< float32 (rows), from the same operation as lse; optional
-  const void* weight = nullptr;   ///< float32 (cols); optional
-  const void* dlse = nullptr;     ///< float32 (rows), gradient with respect to lse; optional
+  const void* lse = nullptr;      ///< (rows), from the forward operation or from combining shards
+  const void* dloss = nullptr;    ///< (1), or (rows) for Reduction::none unless Upstream::scalar
+  const void* nll = nullptr;      ///< (rows), from the same operation as lse; optional
+  const void* weight = nullptr;   ///< (cols); optional
+  const void* dlse = nullptr;     ///< (rows), gradient with respect to lse; optional
   void* dlogits = nullptr;        ///< (rows, cols), may be logits
 };
 
@@ -111,8 +112,8 @@ struct CrossEntropyCombineArrays {
 ///   -inf in a row            masks that class: probability and gradient 0. The loss of a masked target is +inf; with label
 ///                            smoothing so is the loss of any row with a masked class, with the gradient of smoothing
 ///
-/// Sums are compensated float32 for every dtype, and the target's exponential is kept out of the sum, so a loss of 1e-10 is
-/// not 0 and a gradient of p - 1 keeps its digits.
+/// Sums are compensated float32, or double for logits of f64, and the target's exponential is kept out of the sum, so a loss
+/// of 1e-10 is not 0 and a gradient of p - 1 keeps its digits.
 ///
 /// Over a dimension that is not the last, logits are (rows, cols, inner), such as (batch, class, height * width), in any
 /// order of strides: each of the rows * inner positions is a row of the formula, and arrays with an element for each row are
@@ -125,9 +126,9 @@ struct CrossEntropyProblem {
 
   std::int64_t rows = 0;             ///< tokens, >= 0
   std::int64_t cols = 1;             ///< classes, >= 1; kernels are specialized for it
-  DType dtype = DType::f32;          ///< of logits: f32, f16 or bf16
+  DType dtype = DType::f32;          ///< of logits: f32, f16, bf16 or f64
   DType target_dtype = DType::i64;   ///< of targets and argmax: i64 or i32
-  std::optional<DType> out_dtype{};  ///< of dlogits: f32, f16 or bf16; absent: dtype
+  std::optional<DType> out_dtype{};  ///< of dlogits: f32, f16 or bf16, with f64 logits f64; absent: dtype
   std::optional<std::int64_t>
       logits_row_stride{};  ///< elements between rows of logits; absent: cols * inner, 0: one row for all
   std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols * inner
@@ -187,9 +188,9 @@ struct CrossEntropyBackwardProblem {
 
   std::int64_t rows = 0;             ///< >= 0
   std::int64_t cols = 1;             ///< classes in this shard, >= 1; kernels are specialized for it
-  DType dtype = DType::f32;          ///< of logits: f32, f16 or bf16
+  DType dtype = DType::f32;          ///< of logits: f32, f16, bf16 or f64
   DType target_dtype = DType::i64;   ///< of targets: i64 or i32
-  std::optional<DType> out_dtype{};  ///< of dlogits: f32, f16 or bf16; absent: dtype
+  std::optional<DType> out_dtype{};  ///< of dlogits: f32, f16 or bf16, with f64 logits f64; absent: dtype
   std::optional<std::int64_t>
       logits_row_stride{};  ///< elements between rows of logits; absent: cols * inner, 0: one row for all
   std::optional<std::int64_t> dlogits_row_stride{};  ///< elements between rows of dlogits; absent: cols * inner

@@ -8,18 +8,27 @@ namespace cross_entropy {
 
 inline constexpr Choices target_dtypes = one_of(DType::i64, DType::i32);
 
+/// Returns the element type of losses, lse, weights and upstream gradients for logits of this type.
+constexpr DType number_of(DType logits) noexcept { return logits == DType::f64 ? DType::f64 : DType::f32; }
+template <typename Self>
+constexpr DType number_of(const Self& p) {
+  if constexpr (requires { p.dtype; }) return number_of(p.dtype);
+  return DType::f32;
+}
+
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_rows(Self& p, Visitor& v) {
   v.field("rows", p.rows, {.meaning = "number of rows (tokens)", .range = {0}, .required = true, .runtime = true});
 }
 
+/// `choices`: the element types.
 template <typename Self, DescriptionVisitor Visitor>
-constexpr void describe_logits(Self& p, Visitor& v) {
+constexpr void describe_logits(Self& p, Visitor& v, Choices choices = float_dtypes) {
   describe_rows(p, v);
   v.field(
       "cols", p.cols,
       {.meaning = "number of classes in logits; kernels are specialized for it", .range = {1, most_cols}, .required = true});
-  v.field("dtype", p.dtype, {.meaning = "element type of logits", .choices = float_dtypes});
+  v.field("dtype", p.dtype, {.meaning = "element type of logits", .choices = choices});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
@@ -73,7 +82,7 @@ constexpr void describe_logits_alignment(Self& p, Visitor& v) {
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_layouts(Self& p, Visitor& v) {
   v.field("out_dtype", p.out_dtype,
-          {.meaning = "element type of dlogits", .choices = float_dtypes, .follows = {"dtype", p.dtype}});
+          {.meaning = "element type of dlogits", .choices = float_or_double_dtypes, .follows = {"dtype", p.dtype}});
   describe_logits_layout(p, v);
   v.field("dlogits_row_stride", p.dlogits_row_stride,
           row_stride(p, output_stride("elements from one row of dlogits to the next", p.cols)));
@@ -117,7 +126,7 @@ constexpr void describe_reduction(Self& p, Visitor& v) {
 
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_weight(Self& p, Visitor& v) {
-  v.option("weight", p.weight, {.meaning = "read a weight per class from a float32 array"});
+  v.option("weight", p.weight, {.meaning = "read a weight per class: an array of float32, or of f64 for f64 logits"});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
@@ -173,7 +182,7 @@ constexpr ArrayFacts targets_array(Self& p) {
 template <typename Self>
 constexpr ArrayFacts weight_array(Self& p) {
   return {.name = "weight",
-          .dtype = DType::f32,
+          .dtype = number_of(p),
           .shape = {size(p.cols)},
           .present = p.weight,
           .enabled_by = &p.weight,
@@ -204,12 +213,12 @@ constexpr void describe_loss_arrays(Self& p, const Arrays& arrays, Visitor& v) {
     facts.enabled_by = &option;
     return facts;
   };
-  v.array(arrays.loss, output("loss", DType::f32, losses, "row losses, or their reduction"));
-  v.array(arrays.lse, output("lse", DType::f32, row_shape(p), "log of the sum of exponentials of each row"));
-  ArrayFacts z_loss = output("z_loss", DType::f32, losses, "z_loss term of the loss");
+  v.array(arrays.loss, output("loss", number_of(p), losses, "row losses, or their reduction"));
+  v.array(arrays.lse, output("lse", number_of(p), row_shape(p), "log of the sum of exponentials of each row"));
+  ArrayFacts z_loss = output("z_loss", number_of(p), losses, "z_loss term of the loss");
   z_loss.present = p.z_loss != 0;
   v.array(arrays.z_loss, z_loss);
-  v.array(arrays.nll, optional("nll", DType::f32, row_shape(p), p.nll, "lse - logit of the target"));
+  v.array(arrays.nll, optional("nll", number_of(p), row_shape(p), p.nll, "lse - logit of the target"));
   v.array(arrays.argmax, optional("argmax", p.target_dtype, row_shape(p), p.argmax, "first class with the maximum logit"));
   v.array(arrays.num_correct,
           optional("num_correct", DType::i64, {fixed(1)}, p.num_correct, "rows whose argmax class is their target"));
@@ -222,7 +231,7 @@ constexpr void describe_loss_arrays(Self& p, const Arrays& arrays, Visitor& v) {
 template <DescribedAs<CrossEntropyProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const CrossEntropyArrays& arrays, Visitor& v) {
   namespace ce = cross_entropy;
-  ce::describe_logits(p, v);
+  ce::describe_logits(p, v, float_or_double_dtypes);
   ce::describe_target_dtype(p, v);
   ce::describe_layouts(p, v);
   v.field("gradient", p.gradient, {.meaning = "write dlogits in the same pass: to a separate array, or in place of logits"});
@@ -231,8 +240,7 @@ constexpr void describe(Self& p, const CrossEntropyArrays& arrays, Visitor& v) {
   ce::describe_logit_options(p, v);
   ce::describe_reduction(p, v);
   ce::describe_weight(p, v);
-  v.option("dloss", p.dloss,
-           {.meaning = "upstream gradient known in advance: a float32 array of one element, or one per row"});
+  v.option("dloss", p.dloss, {.meaning = "upstream gradient known in advance: an array of one element, or one per row"});
   ce::describe_outputs(p, v);
   ce::describe_inner(p, v);
 
@@ -240,7 +248,7 @@ constexpr void describe(Self& p, const CrossEntropyArrays& arrays, Visitor& v) {
   v.array(arrays.targets, ce::targets_array(p));
   v.array(arrays.weight, ce::weight_array(p));
   v.array(arrays.dloss, {.name = "dloss",
-                         .dtype = DType::f32,
+                         .dtype = ce::number_of(p),
                          .shape = p.dloss == Upstream::row ? ce::row_shape(p) : Dims<Extent>{fixed(1)},
                          .present = p.dloss != Upstream::none,
                          .meaning = "upstream gradient"});
@@ -263,7 +271,7 @@ constexpr void adopt(CrossEntropyProblem& p, const CrossEntropyArrays& arrays) n
 template <DescribedAs<CrossEntropyBackwardProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visitor& v) {
   namespace ce = cross_entropy;
-  ce::describe_logits(p, v);
+  ce::describe_logits(p, v, float_or_double_dtypes);
   ce::describe_target_dtype(p, v);
   ce::describe_layouts(p, v);
   v.field("in_place", p.in_place, {.meaning = "dlogits is logits"});
@@ -285,22 +293,22 @@ constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visit
   v.array(arrays.logits, ce::logits_array(p));
   v.array(arrays.targets, ce::targets_array(p));
   v.array(arrays.lse, {.name = "lse",
-                       .dtype = DType::f32,
+                       .dtype = ce::number_of(p),
                        .shape = ce::row_shape(p),
                        .meaning = "log of the sum of exponentials of each row, from the forward operation"});
   v.array(arrays.dloss, {.name = "dloss",
-                         .dtype = DType::f32,
+                         .dtype = ce::number_of(p),
                          .shape = p.dloss.value_or(usual) == Upstream::row ? ce::row_shape(p) : Dims<Extent>{fixed(1)},
                          .meaning = "upstream gradient"});
   v.array(arrays.nll, {.name = "nll",
-                       .dtype = DType::f32,
+                       .dtype = ce::number_of(p),
                        .shape = ce::row_shape(p),
                        .present = p.nll,
                        .enabled_by = &p.nll,
                        .meaning = "lse - logit of the target, from the forward operation"});
   v.array(arrays.weight, ce::weight_array(p));
   v.array(arrays.dlse, {.name = "dlse",
-                        .dtype = DType::f32,
+                        .dtype = ce::number_of(p),
                         .shape = ce::row_shape(p),
                         .present = p.dlse,
                         .enabled_by = &p.dlse,

@@ -1,0 +1,95 @@
+// cross_entropy of f64 logits through the typed API: the arrays are of double, and so are the results.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "tests/api/engine/cross_entropy_fixture.h"
+#include "tests/api/engine/fakes.h"
+
+namespace tunesmith {
+namespace {
+
+/// log(sum of exp(logits)) of a row.
+double lse_of(const double* logits, std::size_t cols) {
+  long double sum = 0;
+  for (std::size_t c = 0; c < cols; ++c) sum += std::exp(static_cast<long double>(logits[c]));
+  return static_cast<double>(std::log(sum));
+}
+
+class CrossEntropyF64 : public testing::Test {
+ protected:
+  static constexpr std::size_t rows = 3, cols = 10;
+  static constexpr double allowed = 1e-15;
+
+  CrossEntropyF64() {
+    for (std::size_t i = 0; i < logits_.size(); ++i) logits_[i] = std::sin(7.0 * static_cast<double>(i) + 1) * 4;
+  }
+
+  Engine engine_{test::host()};
+  std::vector<double> logits_ = std::vector<double>(rows * cols), lse_ = std::vector<double>(rows),
+                      dlogits_ = std::vector<double>(rows * cols), weights_ = std::vector<double>(cols, 1.0 / 3);
+  std::vector<std::int64_t> targets_{4, -100, 7};
+  double loss_ = -1;
+};
+
+TEST_F(CrossEntropyF64, LossAndGradientInOneCall) {
+  engine_.run(CrossEntropyProblem::contiguous(rows, cols, DType::f64), {.logits = logits_.data(),
+                                                                        .targets = targets_.data(),
+                                                                        .weight = weights_.data(),
+                                                                        .loss = &loss_,
+                                                                        .lse = lse_.data(),
+                                                                        .dlogits = dlogits_.data()});
+  double nll = 0;
+  for (const std::size_t row : {0, 2}) {
+    const double lse = lse_of(&logits_[row * cols], cols);
+    EXPECT_NEAR(lse_[row], lse, 8 * allowed);
+    nll += lse - logits_[row * cols + static_cast<std::size_t>(targets_[row])];
+    for (std::size_t c = 0; c < cols; ++c) {
+      const double p = std::exp(logits_[row * cols + c] - lse);
+      EXPECT_NEAR(dlogits_[row * cols + c], (p - (static_cast<std::int64_t>(c) == targets_[row] ? 1 : 0)) / 2, allowed);
+    }
+  }
+  EXPECT_NEAR(loss_, nll / 2, 8 * allowed);
+  for (std::size_t c = 0; c < cols; ++c) EXPECT_EQ(dlogits_[cols + c], 0) << "the row is ignored";
+}
+
+TEST_F(CrossEntropyF64, GradientFromLse) {
+  const std::vector<double> dloss{0.1, 5, -0.3}, dlse{1.0 / 7, 0, 0.25};
+  CrossEntropyBackwardProblem problem = CrossEntropyBackwardProblem::contiguous(rows, cols, DType::f64);
+  problem.reduction = Reduction::none;
+  problem.dlse = true;
+  for (std::size_t row = 0; row < rows; ++row) lse_[row] = lse_of(&logits_[row * cols], cols);
+  const Plan plan = engine_.prepare(problem);
+  plan.launch({{"logits", logits_.data()},
+               {"targets", targets_.data()},
+               {"lse", lse_.data()},
+               {"dloss", dloss.data()},
+               {"dlse", dlse.data()},
+               {"dlogits", dlogits_.data()}});
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t c = 0; c < cols; ++c) {
+      const double p = std::exp(logits_[row * cols + c] - lse_[row]);
+      const double of_loss = p - (static_cast<std::int64_t>(c) == targets_[row] ? 1 : 0);
+      EXPECT_NEAR(dlogits_[row * cols + c], (targets_[row] < 0 ? 0 : dloss[row] * of_loss) + dlse[row] * p, allowed);
+    }
+}
+
+// Combinations without f64 name what is allowed.
+TEST_F(CrossEntropyF64, IsRejectedElsewhere) {
+  using fakes::expect_error;
+  CrossEntropyProblem problem = CrossEntropyProblem::contiguous(rows, cols, DType::f64);
+  problem.gradient = Gradient::separate;
+  problem.out_dtype = DType::f32;
+  expect_error([&] { engine_.prepare(problem); }, ErrorCode::invalid_argument,
+               {"out_dtype is f32, but dtype is f64; allowed: f64"});
+  problem.out_dtype = {};
+  expect_error([&] { engine_.prepare(problem, {.config = {parse_fields("variant=pipeline", "config")}}); },
+               ErrorCode::invalid_argument, {"pipeline"});
+  expect_error([&] { engine_.prepare(CrossEntropyShardProblem::contiguous(rows, cols, DType::f64)); },
+               ErrorCode::invalid_argument, {"dtype is 'f64'; allowed: f32, f16, bf16"});
+}
+
+}  // namespace
+}  // namespace tunesmith
