@@ -17,6 +17,13 @@ std::string joined(const std::vector<std::string_view>& words, std::string_view 
   return text;
 }
 
+/// "a", "a and b" or "a, b and c".
+std::string listed(std::vector<std::string_view> words) {
+  const std::string_view last = words.back();
+  words.pop_back();
+  return words.empty() ? std::string(last) : joined(words, ", ") + " and " + std::string(last);
+}
+
 /// Multiplies; returns the largest number instead of overflowing.
 std::int64_t product(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
@@ -153,14 +160,14 @@ void Description::read(std::string_view owner, const Fields& given) {
     const std::string_view nearest = nearest_name(item.first, known);
     throw Error(
         ErrorCode::invalid_argument, "'", item.first, "' is not a field of ", owner,
-        nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?", "; allowed: ", joined(known, ", "));
+        nearest.empty() ? "; allowed: " : "; did you mean '" + std::string(nearest) + "'? Allowed: ", joined(known, ", "));
   }
   std::vector<std::string_view> required;
   for (const Entry& entry : fields_)
     if (entry.facts.required && entry.facts.only_with.holds) required.push_back(entry.name);
   for (const std::string_view name : required)
     if (!given.contains(name))
-      throw Error(ErrorCode::invalid_argument, name, " is missing; ", owner, " needs ", joined(required, " and "));
+      throw Error(ErrorCode::invalid_argument, name, " is missing; ", owner, " needs ", listed(required));
   read_known(given);
 }
 

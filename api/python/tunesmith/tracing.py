@@ -101,7 +101,7 @@ class _Trace:
         parameters = ", ".join(f"{'float' if name == 'score' else 'int'} {name}" for name in _ARGUMENTS[self.kind])
         returned = "float" if self.kind == "score_mod" else "bool"
         if self.kind == "mask_mod" and result.kind != "bool":
-            raise self.error(f"it returns a {result.kind}; expected a truth value, such as q >= k")
+            raise self.error(f"its result is of type {result.kind}; expected a truth value, such as q >= k")
         body = "\n".join([*self.statements, f"  return static_cast<{returned}>({result.text});"])
         return f"__device__ {returned} {self.kind}({parameters}, const Aux& aux) {{\n{body}\n}}\n"
 
