@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -116,6 +117,15 @@ TEST_F(AttentionCalls, OnlyEqualCallsShareAPlan) {
   call(given);
   EXPECT_EQ(fake_.compiler->compilations, 2);
   EXPECT_EQ(engine_.parts().plans->plans.size(), 3u);
+}
+
+TEST_F(AttentionCalls, PlansDescribeTheirArrays) {
+  const Plan plan = engine_.prepare(problem_);
+  const ArrayInfo& q = plan.arrays().front();
+  EXPECT_EQ(q.name, "q");
+  EXPECT_EQ(q.alignment_field, "q_alignment");
+  EXPECT_EQ(q.dims, (std::vector<std::string>{"batch", "seq_q", "heads", "head_dim"}));
+  EXPECT_EQ(plan.arrays().data(), &q) << "made once";
 }
 
 TEST(AttentionKeys, DependOnEveryField) {
