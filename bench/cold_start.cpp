@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -92,11 +93,14 @@ Times measure(const std::filesystem::path& cache_file, Mode mode) {
 /// Runs measure() in a child process; exec'd anew so that nothing is warm but the disk.
 Times in_new_process(const char* self, const std::filesystem::path& cache_file, Mode mode) {
   const std::string command = std::string("'") + self + "' --child '" + cache_file.string() + "' " + std::string(name(mode));
-  FILE* const pipe = popen(command.c_str(), "r");
+  FILE* const pipe = popen(command.c_str(), "r");  // NOLINT(bugprone-command-processor): runs this program
   Times times;
-  double ms = 0;
-  char phase[64];
-  while (pipe != nullptr && std::fscanf(pipe, "%lf %63[^\n]", &ms, phase) == 2) times.emplace_back(phase, ms);
+  char line[96];
+  while (pipe != nullptr && std::fgets(line, sizeof line, pipe) != nullptr) {  // "0.1234 phase"
+    char* phase = line;
+    const double ms = std::strtod(line, &phase);
+    times.emplace_back(std::string(phase + 1, std::strcspn(phase + 1, "\n")), ms);
+  }
   if (pipe == nullptr || pclose(pipe) != 0 || times.empty()) {
     std::fprintf(stderr, "tunesmith_cold_start: a child process failed\n");
     std::exit(1);
@@ -137,14 +141,14 @@ int main(int argc, char** argv) {
     std::puts("tunesmith_cold_start: no GPU here, nothing measured");
     return 0;
   }
-  const int repeats = argc > 1 ? std::max(1, std::atoi(argv[1])) : 5;
+  const long repeats = argc > 1 ? std::max(1L, std::strtol(argv[1], nullptr, 10)) : 5L;
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("tunesmith-cold-start-" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   std::vector<Times> empty, warm;
   const std::filesystem::path tuned_cache = folder / "tuned.db";
   const Times tuned = in_new_process(argv[0], tuned_cache, Mode::tune);
-  for (int i = 0; i < repeats; ++i) {
+  for (long i = 0; i < repeats; ++i) {
     const std::filesystem::path fresh = folder / (std::to_string(i) + ".db");
     empty.push_back(in_new_process(argv[0], fresh, Mode::off));
     warm.push_back(in_new_process(argv[0], tuned_cache, Mode::tune));
@@ -152,7 +156,7 @@ int main(int argc, char** argv) {
   std::filesystem::remove_all(folder);
 
   const Times cold = medians(empty), loaded = medians(warm);
-  std::printf("first result of softmax f32 4096x4096 from a ready context, median of %d processes\n", repeats);
+  std::printf("first result of softmax f32 4096x4096 from a ready context, median of %ld processes\n", repeats);
   std::printf("  empty cache, mode off       %9.2f ms\n", of(cold, first_result));
   std::printf("  empty cache, quick tuning   %9.2f ms (once)\n", of(tuned, first_result));
   std::printf("  warm cache file             %9.2f ms\n", of(loaded, first_result));

@@ -128,7 +128,8 @@ bool run_million_shapes() {
     }
     bytes = mallinfo2().uordblks + mallinfo2().hblkhd;
     if (part == 0) after_first = bytes;
-    std::printf("%13lld   %10.1f\n", static_cast<long long>((part + 1) * lengths), static_cast<double>(bytes) / (1 << 20));
+    const std::int64_t shapes = (part + 1) * lengths;
+    std::printf("%13lld   %10.1f\n", static_cast<long long>(shapes), static_cast<double>(bytes) / (1 << 20));
   }
   return bytes < after_first + (std::size_t{8} << 20);
 }

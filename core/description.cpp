@@ -17,6 +17,13 @@ std::string joined(const std::vector<std::string_view>& words, std::string_view 
   return text;
 }
 
+/// "a", "a and b" or "a, b and c".
+std::string listed(std::vector<std::string_view> words) {
+  const std::string_view last = words.back();
+  words.pop_back();
+  return words.empty() ? std::string(last) : joined(words, ", ") + " and " + std::string(last);
+}
+
 /// Multiplies; returns the largest number instead of overflowing.
 std::int64_t product(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
@@ -32,6 +39,27 @@ std::vector<std::int64_t> strides_of(const ArrayFacts& array) {
     stride = product(stride, array.shape.items[i].value);
   }
   return strides;
+}
+
+/// Returns an array's layout, without texts for readers.
+ArrayInfo layout_of(const ArrayFacts& array) {
+  ArrayInfo info;
+  info.name = array.name;
+  info.input = array.role != Role::output;
+  info.output = array.role != Role::input;
+  info.optional = array.optional;
+  info.dtype = array.dtype;
+  info.shape.reserve(array.shape.count);
+  for (const Extent& extent : array.shape) info.shape.push_back(extent.value);
+  info.strides = strides_of(array);
+  info.alignment = size_of(array.dtype);
+  if (array.alignment != nullptr)
+    info.alignment = *array.alignment;
+  else if (array.aligned_to != 0)
+    info.alignment = array.aligned_to;
+  info.in_place_of = array.in_place_of;
+  info.present = array.present;
+  return info;
 }
 
 }  // namespace
@@ -130,15 +158,16 @@ void Description::read(std::string_view owner, const Fields& given) {
   for (const auto& item : given) {
     if (std::ranges::find(known, std::string_view(item.first)) != known.end()) continue;
     const std::string_view nearest = nearest_name(item.first, known);
-    throw Error(ErrorCode::invalid_argument, "'", item.first, "' is not a field of ", owner,
-                nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?", "; allowed: ", joined(known, ", "));
+    throw Error(
+        ErrorCode::invalid_argument, "'", item.first, "' is not a field of ", owner,
+        nearest.empty() ? "; allowed: " : "; did you mean '" + std::string(nearest) + "'? Allowed: ", joined(known, ", "));
   }
   std::vector<std::string_view> required;
   for (const Entry& entry : fields_)
     if (entry.facts.required && entry.facts.only_with.holds) required.push_back(entry.name);
   for (const std::string_view name : required)
     if (!given.contains(name))
-      throw Error(ErrorCode::invalid_argument, name, " is missing; ", owner, " needs ", joined(required, " and "));
+      throw Error(ErrorCode::invalid_argument, name, " is missing; ", owner, " needs ", listed(required));
   read_known(given);
 }
 
@@ -284,37 +313,27 @@ std::string_view Description::name_of(const void* member) const {
   return found == fields_.end() ? std::string_view() : found->name;
 }
 
+void Description::add_texts(const ArrayFacts& array, ArrayInfo& info) const {
+  info.dims.reserve(array.shape.count);
+  for (const Extent& extent : array.shape) info.dims.push_back(dim_text(extent));
+  info.alignment_field = name_of(array.alignment);
+  info.in_place_field = name_of(array.in_place != nullptr ? array.in_place : array.in_place_choice);
+  info.meaning = array.meaning;
+}
+
 std::vector<ArrayInfo> Description::array_infos(bool all) const {
-  const auto is_listed = [all](const ArrayFacts& array) { return array.present || all; };
   std::vector<ArrayInfo> infos;
-  infos.reserve(static_cast<std::size_t>(std::ranges::count_if(arrays_, is_listed)));
-  for (const ArrayFacts& array : arrays_) {
-    if (!is_listed(array)) continue;
-    ArrayInfo& info = infos.emplace_back();
-    info.name = array.name;
-    info.input = array.role != Role::output;
-    info.output = array.role != Role::input;
-    info.optional = array.optional;
-    info.dtype = array.dtype;
-    info.shape.reserve(array.shape.count);
-    info.dims.reserve(array.shape.count);
-    for (const Extent& extent : array.shape) {
-      info.shape.push_back(extent.value);
-      info.dims.push_back(dim_text(extent));
-    }
-    info.strides = strides_of(array);
-    info.alignment = size_of(array.dtype);
-    if (array.alignment != nullptr)
-      info.alignment = *array.alignment;
-    else if (array.aligned_to != 0)
-      info.alignment = array.aligned_to;
-    info.alignment_field = name_of(array.alignment);
-    info.in_place_of = array.in_place_of;
-    info.in_place_field = name_of(array.in_place != nullptr ? array.in_place : array.in_place_choice);
-    info.meaning = array.meaning;
-    info.present = array.present;
-  }
+  for (const ArrayFacts& array : arrays_)
+    if (array.present || all) add_texts(array, infos.emplace_back(layout_of(array)));
   return infos;
+}
+
+std::vector<ArrayInfo> Description::array_layouts() const {
+  std::vector<ArrayInfo> layouts;
+  layouts.reserve(static_cast<std::size_t>(std::ranges::count_if(arrays_, &ArrayFacts::present)));
+  for (const ArrayFacts& array : arrays_)
+    if (array.present) layouts.push_back(layout_of(array));
+  return layouts;
 }
 
 Fields Description::infer(std::string_view array, std::span<const std::int64_t> shape) const {

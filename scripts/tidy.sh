@@ -22,7 +22,7 @@ state=$({
   echo "$version"
   cat .clang-tidy "$source"
   grep -F "/$source" "$build/compile_commands.json" || true
-  find api cache core fleet jit templates tuner -name '*.h' -print0 | sort -z | xargs -0 cat
+  find api bench cache core fleet jit templates tuner -name '*.h' -print0 | sort -z | xargs -0 cat
 } | sha256sum)
 if [[ -f $stamp && $(<"$stamp") == "$state" ]]; then
   echo "unchanged since the last run without findings"

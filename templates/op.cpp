@@ -8,6 +8,16 @@ ParsedProblemPtr ParsedProblem::with(const Fields& changes) const {
   return op_.parse(changed);
 }
 
+std::vector<ArrayInfo> ParsedProblem::arrays() const {
+  const std::span<const ArrayInfo> described = described_arrays();
+  return {described.begin(), described.end()};
+}
+
+std::span<const ArrayInfo> ParsedProblem::described_arrays() const {
+  std::call_once(described_once_, [this] { described_ = describe_(); });
+  return described_;
+}
+
 std::span<const FieldInfo> Op::cached_fields() const {
   std::call_once(fields_once_, [this] { fields_ = problem_fields(); });
   return fields_;

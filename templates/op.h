@@ -97,9 +97,11 @@ class ParsedProblem {
   /// Returns the normal form: all fields in canonical order, and the options that differ from their defaults.
   const Problem& problem() const noexcept { return problem_; }
   /// Returns the arrays in launch order.
-  std::vector<ArrayInfo> arrays() const { return arrays_; }
-  /// Returns the same without a copy, valid as long as this object.
-  std::span<const ArrayInfo> array_view() const noexcept { return arrays_; }
+  std::vector<ArrayInfo> arrays() const;
+  /// Returns the same without a copy, made on the first call and valid as long as this object. Thread-safe.
+  std::span<const ArrayInfo> described_arrays() const;
+  /// Returns the arrays in launch order without their texts (Description::array_layouts()), valid as long as this object.
+  std::span<const ArrayInfo> array_view() const noexcept { return layouts_; }
   /// Returns the same problem with other values of some fields. Throws Error(invalid_argument).
   ParsedProblemPtr with(const Fields& changes) const;
 
@@ -172,7 +174,7 @@ class ParsedProblem {
 
  protected:
   ParsedProblem(const Op& op, Problem problem, std::vector<ArrayInfo> arrays)
-      : op_(op), problem_(std::move(problem)), arrays_(std::move(arrays)) {}
+      : op_(op), problem_(std::move(problem)), layouts_(std::move(arrays)), describe_([this] { return layouts_; }) {}
   /// From a self-describing problem, as returned by read_problem().
   template <typename Typed>
   ParsedProblem(const Op& op, const Typed& typed) : ParsedProblem(op, typed, Description(typed)) {}
@@ -180,12 +182,18 @@ class ParsedProblem {
  private:
   template <typename Typed>
   ParsedProblem(const Op& op, const Typed& typed, const Description& description)
-      : ParsedProblem(op, {std::string(typed.op()), description.normal_form(description_of_defaults<Typed>())},
-                      description.array_infos()) {}
+      : op_(op),
+        problem_{std::string(typed.op()), description.normal_form(description_of_defaults<Typed>())},
+        layouts_(description.array_layouts()),
+        describe_([typed] { return Description(typed).array_infos(); }) {}
 
   const Op& op_;
   const Problem problem_;
-  const std::vector<ArrayInfo> arrays_;
+  const std::vector<ArrayInfo> layouts_;
+  /// Makes the arrays with their texts, which most problems are never asked for.
+  const std::function<std::vector<ArrayInfo>()> describe_;
+  mutable std::once_flag described_once_;
+  mutable std::vector<ArrayInfo> described_;
 };
 
 /// An operation: properties that all its problems share.

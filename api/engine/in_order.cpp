@@ -18,7 +18,7 @@ namespace {
   }
   const std::string_view nearest = nearest_name(name, names);
   throw Error(ErrorCode::invalid_argument, "the plan has no array '", name, "'",
-              nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?", "; allowed: ", all);
+              nearest.empty() ? "; allowed: " : "; did you mean '" + std::string(nearest) + "'? Allowed: ", all);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ void Plan::launch(std::span<const NamedArray> arrays, Stream stream) const {
   state_->executable->enqueue(in_order(state_->problem->array_view(), arrays), stream);
 }
 
-std::span<const ArrayInfo> Plan::arrays() const noexcept { return state_->problem->array_view(); }
+std::span<const ArrayInfo> Plan::arrays() const { return state_->problem->described_arrays(); }
 const Problem& Plan::problem() const noexcept { return state_->problem->problem(); }
 const Config& Plan::config() const noexcept { return state_->config; }
 Origin Plan::origin() const noexcept { return state_->origin; }

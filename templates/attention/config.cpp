@@ -4,6 +4,7 @@
 
 #include "templates/attention/split_config.h"
 #include "templates/config_values.h"
+#include "templates/variant_config.h"
 #include "tunesmith/description.h"
 
 namespace tunesmith::attention {
@@ -57,15 +58,7 @@ Description described(TypedConfig& config) {
 
 }  // namespace
 
-Variant parse_variant(const Fields& fields) {
-  Variant variant{};
-  Description description([&](Description& v) { v.field("variant", variant, {.required = true}); });
-  const Value* const given = fields.find("variant");
-  Fields only;
-  if (given != nullptr) only.set("variant", *given);
-  description.read("attention's configurations", only);
-  return variant;
-}
+Variant parse_variant(const Fields& fields) { return read_variant<Variant>("attention's configurations", fields); }
 
 std::vector<FieldInfo> config_field_infos() {
   std::vector<FieldInfo> all;
@@ -87,22 +80,12 @@ std::vector<FieldInfo> config_field_infos() {
 }
 
 TypedConfig TypedConfig::parse(const Config& config) {
-  return parse_or_repeat<TypedConfig>(config, [](const Config& given) {
-    TypedConfig typed;
-    typed.variant = parse_variant(given.fields);
-    Description description = described(typed);
-    description.read("variant " + std::string(enum_name(typed.variant)), given.fields);
-    description.check(given.fields);
-    return typed;
-  });
+  return parse_or_repeat<TypedConfig>(
+      config, [](const Config& given) { return read_fields(parse_variant(given.fields), given.fields, described); });
 }
 
 Config TypedConfig::to_config() const {
-  return written_or_repeat<TypedConfig>(*this, [](const TypedConfig& typed) {
-    TypedConfig copy = typed;
-    const Description description = described(copy);
-    return description.normal_form(description);
-  });
+  return written_or_repeat<TypedConfig>(*this, [](const TypedConfig& typed) { return fields_of(typed, described); });
 }
 
 std::int64_t slabs(std::int64_t columns) noexcept { return (columns + 63) / 64; }

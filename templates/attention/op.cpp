@@ -24,7 +24,7 @@ KeyParts ParsedAttention::key() const {
 Cost ParsedAttention::cost() const {
   const Settings& settings = settings_;
   Cost cost;
-  for (const ArrayInfo& array : arrays()) {
+  for (const ArrayInfo& array : array_view()) {
     const double bytes = static_cast<double>(array.elements()) * static_cast<double>(size_of(array.dtype));
     (array.output ? cost.bytes_written : cost.bytes_read) += bytes;
   }

@@ -11,10 +11,10 @@
 //
 // Masks       K/V tiles run from last to first, so partial tiles of a causal mask come first and full tiles need no mask
 //             code. A warpgroup releases fully masked tiles without computing on them.
-// Rescaling   O is rescaled only when the running maximum has grown by more than 2^8 (FlashAttention-4). head_dim 64 tensor
-// cores also sum P, against 8 columns of ones (WgmmaTiles::sums_weights), and add the ALiBi bias
-//             (BiasTiles), because instruction issue, not the tensor cores, is the bottleneck. O is divided by the sum of
-//             rounded weights. A caller's lse is that of a second sum of unrounded ones (UnroundedSums).
+// Rescaling   O is rescaled only when the running maximum has grown by more than 2^8 (FlashAttention-4).
+// Sums        At head_dim 64, tensor cores also sum P, by a product with 8 columns of ones (WgmmaTiles::sums_weights), and
+//             add the ALiBi bias (BiasTiles), because instruction issue is the bottleneck there. O is divided by the sum of
+//             rounded weights. A caller's lse comes from a second sum, of unrounded weights (UnroundedSums).
 //
 // Reference: FlashAttention-3 (arXiv:2407.08608).
 #pragma once

@@ -4,6 +4,7 @@
 
 #include "templates/attention_backward/aux_gradient.h"
 #include "templates/config_values.h"
+#include "templates/variant_config.h"
 #include "tunesmith/description.h"
 #include "tunesmith/error.h"
 
@@ -47,15 +48,8 @@ Description described(TypedConfig& config) {
   return Description([&](Description& description) { describe_fields(config, description); });
 }
 
-/// Throws Error(invalid_argument) that lists the variants.
-Variant parse_variant(const Fields& fields) {
-  Variant variant{};
-  Description description([&](Description& v) { v.field("variant", variant, {.required = true}); });
-  Fields only;
-  if (const Value* const given = fields.find("variant")) only.set("variant", *given);
-  description.read("attention_backward's configurations", only);
-  return variant;
-}
+/// Reads the variant. Throws Error(invalid_argument) that lists the variants.
+Variant parse_variant(const Fields& fields) { return read_variant<Variant>("attention_backward's configurations", fields); }
 
 /// As SimtBackwardTiles and MmaBackwardTiles lay it out; the generated source asserts the size.
 std::int64_t simt_smem_bytes(std::int64_t kept, std::int64_t streamed, const attention::Settings& settings) {
@@ -93,22 +87,12 @@ std::vector<FieldInfo> config_field_infos() {
 }
 
 TypedConfig TypedConfig::parse(const Config& config) {
-  return parse_or_repeat<TypedConfig>(config, [](const Config& given) {
-    TypedConfig typed;
-    typed.variant = parse_variant(given.fields);
-    Description description = described(typed);
-    description.read("variant " + std::string(enum_name(typed.variant)), given.fields);
-    description.check(given.fields);
-    return typed;
-  });
+  return parse_or_repeat<TypedConfig>(
+      config, [](const Config& given) { return read_fields(parse_variant(given.fields), given.fields, described); });
 }
 
 Config TypedConfig::to_config() const {
-  return written_or_repeat<TypedConfig>(*this, [](const TypedConfig& typed) {
-    TypedConfig copy = typed;
-    const Description description = described(copy);
-    return description.normal_form(description);
-  });
+  return written_or_repeat<TypedConfig>(*this, [](const TypedConfig& typed) { return fields_of(typed, described); });
 }
 
 int TypedConfig::block_threads(Pass pass) const noexcept {

@@ -37,7 +37,7 @@ KeyParts ParsedAttentionBackward::key() const {
 Cost ParsedAttentionBackward::cost() const {
   const attention::Settings& forward = settings_.forward;
   Cost cost;
-  for (const ArrayInfo& array : arrays()) {
+  for (const ArrayInfo& array : array_view()) {
     const double bytes = static_cast<double>(array.elements()) * static_cast<double>(size_of(array.dtype));
     if (array.input) cost.bytes_read += bytes;
     if (array.output) cost.bytes_written += bytes;

@@ -19,9 +19,8 @@
 //              when the counter says that the blocks before it have (QueryRing). Blocks take tickets in the order of
 //              WgmmaKeys and only wait for smaller tickets, so the smallest one always proceeds.
 //
-// Options      With softcap, score_mod or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits where
-// dS
-//              will be. Its sign, or that of P, says which pairs are dropped. The numbers of dropout are computed while
+// Options      With softcap, score_mod or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits in the
+//              place of dS. Its sign, or that of P, says which pairs are dropped. The numbers of dropout are computed while
 //              tensor cores compute S. mask_mod: Q tiles of which the block mask leaves nothing are skipped
 //              (MaskedQueryRing), and mask_mod is called in partial tiles only. Packed sequences: the tensor maps end where
 //              the sequence ends, so that TMA reads zeros beyond it and writes nothing there (MapPlace). Statistics and sums

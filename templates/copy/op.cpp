@@ -169,7 +169,7 @@ LaunchPlan ParsedCopy::launch_plan(const Config& config, const DeviceInfo&) cons
   params.elements = shape_.elements;
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
-  const std::vector<ArrayInfo> layouts = arrays();
+  const std::span<const ArrayInfo> layouts = array_view();
   for (std::size_t i = 0; i < layouts.size(); ++i)
     plan.pointers.push_back(
         {layouts[i].name,

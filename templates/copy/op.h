@@ -76,7 +76,7 @@ class ParsedCopy final : public ParsedProblem {
 };
 
 inline std::string_view summary_of(const CopyProblem&) noexcept {
-  return "y = a, or y = a + b: the bandwidth of what reads and writes as much";
+  return "y = a, or y = a + b: the bandwidth that other kernels are compared with";
 }
 std::vector<FieldInfo> config_fields_of(const CopyProblem&);
 /// Throws Error(invalid_argument) for options that a read-only copy does not support.

@@ -14,7 +14,7 @@ Cost ParsedSoftmax::cost() const {
   const double read = shape.options.causal ? elements / 2 : elements;
   Cost cost;
   cost.bytes_read = read * static_cast<double>(shape.inputs * size_of(shape.input));
-  for (const ArrayInfo& array : arrays())
+  for (const ArrayInfo& array : array_view())
     if (array.name == "mask" || array.name == "valid_cols") cost.bytes_read += static_cast<double>(array.extent_bytes());
   cost.bytes_written = elements * static_cast<double>(size_of(shape.output));
   // Forward: subtract, exponential, add, multiply and the comparison for the maximum. Backward: two multiplications and two

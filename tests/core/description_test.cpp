@@ -161,6 +161,15 @@ TEST(Description, ArraysComeInOrderWithTheNamesOfTheirExtents) {
   EXPECT_EQ(arrays[1].dtype, DType::f32);
   EXPECT_EQ(arrays[1].alignment, 4);
   EXPECT_TRUE(!arrays[1].input && arrays[1].output);
+  const std::vector<ArrayInfo> layouts = Description(problem).array_layouts();
+  ASSERT_EQ(layouts.size(), arrays.size());
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    EXPECT_TRUE(layouts[i].dims.empty() && layouts[i].alignment_field.empty()) << layouts[i].name;
+    EXPECT_EQ(layouts[i].name, arrays[i].name);
+    EXPECT_EQ(layouts[i].shape, arrays[i].shape);
+    EXPECT_EQ(layouts[i].strides, arrays[i].strides);
+    EXPECT_EQ(layouts[i].alignment, arrays[i].alignment);
+  }
   const std::vector<ArrayInfo> all = Description(problem).array_infos(true);
   ASSERT_EQ(all.size(), 3u);
   EXPECT_FALSE(all[1].present);

@@ -29,7 +29,10 @@ void EngineFlags::add_device(CLI::App& command) {
 }
 
 void EngineFlags::add_mode(CLI::App& command) {
-  command.add_option("--mode", mode_, "measure new problems, use records only, or use defaults")
+  command
+      .add_option("--mode", mode_,
+                  "tune: measure a problem without a record; replay, later: use records only; off: use the default "
+                  "configuration (default: $TUNESMITH_MODE, else tune)")
       ->type_name("tune|later|replay|off");
 }
 

@@ -65,9 +65,10 @@ std::string flags_text(std::vector<const CLI::Option*> options) {
       arrays += (alike++ == 0 ? "" : ",") + split_flag(*other).first;
       return true;
     });
-    std::string name = option.get_positional() ? option.get_name(true) : option.get_name(false, true);
+    std::string name = option.get_name(false, true);
     if (alike > 1) name = "--{" + arrays + "}-" + split_flag(option).second;
-    text += entry(name + placeholder_of(option), option.get_description());
+    text +=
+        entry(option.get_positional() ? option.get_type_name() : name + placeholder_of(option), option.get_description());
   }
   return text;
 }

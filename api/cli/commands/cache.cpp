@@ -252,8 +252,9 @@ void add_cache(CLI::App& app, Parse& parse) {
   command->add_flag("--without-binaries", flags->without_binaries, "write tuning records only");
   command->add_flag("--records", flags->records, "write the records of these templates as JSON lines (*.jsonl)");
 
-  for (const char* name : {"import", "merge"}) {
-    command = add(cache, name, "add what is new or newer in other cache files", flags, parse, import_cache);
+  for (const auto& [name, meaning] : {std::pair{"import", "add what is new or newer in other cache files"},
+                                      std::pair{"merge", "another name of import"}}) {
+    command = add(cache, name, meaning, flags, parse, import_cache);
     command->add_option("from", flags->files, "files to read: caches, or records as JSON lines (*.jsonl)")
         ->required()
         ->type_name("FILE...");

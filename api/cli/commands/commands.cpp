@@ -14,11 +14,6 @@ void add_commands(CLI::App& app, Parse& parse) {
   app.set_help_flag("-h,--help", "print this help");
   app.formatter(std::make_shared<HelpPage>());
   app.require_subcommand(1);
-  app.footer(
-      "Try:\n"
-      "  tunesmith run softmax --rows 4096 --cols 32000 --dtype bf16\n"
-      "  tunesmith run attention --help\n"
-      "Exit codes: 0 done, 1 failed (a failed check included), 2 wrong usage.");
   add_run(app, parse);
   add_source(app, parse);
   add_tune(app, parse);
@@ -30,6 +25,12 @@ void add_commands(CLI::App& app, Parse& parse) {
   add_doctor(app, parse);
   add_row_gradient(app, parse);
   add_completion(app, parse);
+  // Last, because a command takes over the footer that there is when it is added.
+  app.footer(
+      "Try:\n"
+      "  tunesmith run softmax --rows 4096 --cols 32000 --dtype bf16\n"
+      "  tunesmith run attention --help\n"
+      "Exit codes: 0 done, 1 failed (a failed check included), 2 wrong usage.");
 }
 
 }  // namespace tunesmith::cli

@@ -164,7 +164,7 @@ class Plan {
   void launch(std::span<const NamedArray> arrays, Stream stream = nullptr) const;
 
   /// Returns the arrays that launch() takes, in order: names, dtypes, shapes, strides, alignment, and which are optional.
-  std::span<const ArrayInfo> arrays() const noexcept;
+  std::span<const ArrayInfo> arrays() const;
   const Problem& problem() const noexcept;  ///< normalized: every default filled in
   const Config& config() const noexcept;
   Origin origin() const noexcept;

@@ -122,11 +122,11 @@ class Description {
   // Functions that describe() calls.
   template <typename Member>
   void field(std::string_view name, const Member& member, const FieldFacts& facts) {
-    fields_.push_back({name, facts, false, &member, &field_access<Member>()});
+    fields_.emplace_back(name, facts, false, &member, field_access<Member>());
   }
   template <typename Member>
   void option(std::string_view name, const Member& member, const FieldFacts& facts) {
-    fields_.push_back({name, facts, true, &member, &field_access<Member>()});
+    fields_.emplace_back(name, facts, true, &member, field_access<Member>());
   }
   void array(const void*, const ArrayFacts& facts) { arrays_.push_back(facts); }
 
@@ -153,8 +153,10 @@ class Description {
   Fields given_form(const Description& defaults) const;
 
   std::vector<FieldInfo> field_infos() const;
-  /// Returns the layouts of the arrays in launch order; with `all`, also of arrays that the problem does not use.
+  /// Returns the arrays in launch order; with `all`, also those that the problem does not use.
   std::vector<ArrayInfo> array_infos(bool all = false) const;
+  /// Returns the arrays in launch order without what only a reader needs: meaning, dims, alignment_field, in_place_field.
+  std::vector<ArrayInfo> array_layouts() const;
   /// Infers fields from an array's shape; returns none if there is no such array or its rank differs.
   Fields infer(std::string_view array, std::span<const std::int64_t> shape) const;
 
@@ -166,6 +168,10 @@ class Description {
     const void* member;
     const FieldAccess* access;
 
+    /// Copies `facts` once, into place.
+    Entry(std::string_view name_of_field, const FieldFacts& facts_of_field, bool is_option, const void* of,
+          const FieldAccess& accessor)
+        : name(name_of_field), facts(facts_of_field), option(is_option), member(of), access(&accessor) {}
     std::optional<Value> get() const { return access->get(member); }
     void set(const Value& value) const { access->set(const_cast<void*>(member), value); }
     /// Converts a value to the generic form, which has an enum's name instead of its number.
@@ -186,6 +192,7 @@ class Description {
   /// Returns the name of the field that is stored in `member`; empty if there is none.
   std::string_view name_of(const void* member) const;
   std::string dim_text(const Extent& extent) const;
+  void add_texts(const ArrayFacts& array, ArrayInfo& info) const;
   Fields form(const Description& defaults, bool normal) const;
 
   std::vector<Entry> fields_;

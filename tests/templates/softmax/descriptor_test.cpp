@@ -125,7 +125,8 @@ TEST(SoftmaxNormalize, ErrorsNameFieldValueAndAllowedValues) {
     expect_error(op, "rows=1,cols=8,dtyp=f16", {"dtyp", "did you mean 'dtype'"});
     expect_error(op, "rows=x,cols=8", {"rows", "'x'", "integer"});
     const bool backward = op.ends_with("backward");
-    expect_error(op, backward ? "rows=1,cols=8,x_alignment=4" : "rows=1,cols=8,dx_alignment=4", {"_alignment", "allowed"});
+    expect_error(op, backward ? "rows=1,cols=8,x_alignment=4" : "rows=1,cols=8,dx_alignment=4",
+                 {"_alignment' is not a field of", "Allowed: rows"});
     expect_error(op, backward ? "rows=1,cols=8,in_place=1,dx_row_stride=9" : "rows=1,cols=8,in_place=1,x_row_stride=9",
                  {"in_place", backward ? "dx" : "x", "9", "8"});
     expect_error(op, backward ? "rows=1,cols=8,dx_row_stride=7" : "rows=1,cols=8,x_row_stride=7",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from sample_table import SAMPLES, Sample
 
 import tunesmith
 import tunesmith.torch
@@ -34,3 +35,9 @@ def one_engine() -> None:
 @pytest.fixture(autouse=True)
 def seed() -> None:
     torch.manual_seed(7)
+
+
+@pytest.fixture(params=SAMPLES)
+def sample(request: pytest.FixtureRequest) -> Sample:
+    """Every call of the table of samples, one after the other."""
+    return SAMPLES[request.param]

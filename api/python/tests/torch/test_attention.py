@@ -193,7 +193,7 @@ def test_mask_mod_has_no_gradients() -> None:
 
 
 def test_mask_mod_returns_a_truth_value() -> None:
-    with pytest.raises(mods.TraceError, match="it returns a int; expected a truth value"):
+    with pytest.raises(mods.TraceError, match="its result is of type int; expected a truth value"):
         mods.trace(lambda b, h, q, k: q - k, "mask_mod")
 
 

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from sample_table import SAMPLES, Sample
+from sample_table import Sample
 
 BATCH = 2
-
-
-@pytest.fixture(params=SAMPLES)
-def sample(request: pytest.FixtureRequest) -> Sample:
-    return SAMPLES[request.param]
 
 
 def test_eager(sample: Sample) -> None:

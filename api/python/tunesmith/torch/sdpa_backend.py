@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.nn.attention
 
-from .attention import run_attention, run_attention_backward
+from .attention_operators import run_attention, run_attention_backward
 
 __all__: list[str] = []
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .attention import gradients_of, score_fields, score_options
+from .attention_fields import gradients_of, score_fields, score_options
 from .launching import (
     DTYPES,
     Launcher,

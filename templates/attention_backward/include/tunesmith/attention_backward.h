@@ -156,9 +156,8 @@ constexpr void describe(Self& p, const AttentionBackwardArrays& arrays, Visitor&
   gradient(arrays.dq, attention_array(p, dq, p.dq_strides, p.dq_alignment));
   gradient(arrays.dk, attention_array(p, dk, p.dk_strides, p.dk_alignment));
   gradient(arrays.dv, attention_array(p, dv, p.dv_strides, p.dv_alignment));
-  const auto of_heads = [&](std::string_view name, const bool& enabled_by, std::string_view meaning) {
-    return ArrayFacts{
-        .name = name, .shape = {q.heads}, .present = enabled_by, .enabled_by = &enabled_by, .meaning = meaning};
+  const auto of_heads = [&heads = q.heads](std::string_view name, const bool& enabled_by, std::string_view meaning) {
+    return ArrayFacts{.name = name, .shape = {heads}, .present = enabled_by, .enabled_by = &enabled_by, .meaning = meaning};
   };
   gradient(arrays.dsinks, of_heads("dsinks", p.dsinks, "gradient of sinks"));
   gradient(arrays.dslopes, of_heads("dslopes", p.dslopes, "gradient of alibi_slopes"));

@@ -1,0 +1,247 @@
+// Errors of calls of attention, and which calls share a plan. A scripted compiler shows that errors come before any work.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/dispatch/plan_table.h"
+#include "templates/op.h"
+#include "tests/api/engine/fakes.h"
+#include "tunesmith/dispatch.h"
+#include "tunesmith/engine.h"
+
+namespace tunesmith {
+namespace {
+
+using fakes::expect_error;
+
+class AttentionCalls : public testing::Test {
+ protected:
+  AttentionCalls() {
+    problem_.batch = problem_.heads = 2;
+    problem_.seq_q = 3;
+    problem_.head_dim = 8;
+    problem_.dtype = DType::f32;
+  }
+  void call(AttentionArrays given) {
+    given.q = q_;
+    given.k = k_;
+    given.v = v_;
+    engine_.run(problem_, given);
+  }
+  void rejects(const AttentionArrays& given, std::initializer_list<std::string_view> words) {
+    expect_error([&] { call(given); }, ErrorCode::invalid_argument, words);
+    EXPECT_EQ(fake_.compiler->compilations, 0);  // before any work
+  }
+  /// Checks the error after a change of the problem.
+  void rejects(const std::function<void(AttentionProblem&)>& change, std::initializer_list<std::string_view> words) {
+    const AttentionProblem before = problem_;
+    change(problem_);
+    rejects(arrays_, words);
+    problem_ = before;
+  }
+
+  fakes::FakeEngine fake_{fakes::in_mode(Mode::off)};
+  Engine& engine_ = *fake_.engine;
+  std::vector<float> memory_ = std::vector<float>(1024);
+  float *q_ = memory_.data(), *k_ = q_ + 128, *v_ = q_ + 256;
+  const std::int32_t* starts_ = reinterpret_cast<const std::int32_t*>(q_ + 384);
+  AttentionArrays arrays_{.o = q_ + 512, .lse = q_ + 640};
+  AttentionProblem problem_;
+};
+
+TEST_F(AttentionCalls, ErrorsNameMissingArrays) {
+  for (float** const array : {&q_, &k_, &v_}) {
+    float* const before = *array;
+    *array = nullptr;
+    rejects(arrays_, {array == &q_ ? "q" : array == &k_ ? "k" : "v", "is a null pointer"});
+    *array = before;
+  }
+  rejects({.lse = arrays_.lse}, {"o is a null pointer"});
+  rejects([](auto& p) { p.alibi = true; }, {"alibi_slopes is a null pointer; expected device memory"});
+  rejects([](auto& p) { p.sinks = true; }, {"sinks is a null pointer; expected device memory"});
+  rejects([](auto& p) { p.varlen = true; }, {"cu_seqlens_q is a null pointer; expected device memory"});
+  AttentionArrays half = arrays_;
+  half.cu_seqlens_q = starts_;
+  rejects(half, {"cu_seqlens_kv is a null pointer; expected device memory"});
+  half.cu_seqlens_q = nullptr;
+  half.cu_seqlens_kv = starts_;
+  rejects(half, {"cu_seqlens_q is a null pointer; expected device memory"});
+}
+
+TEST_F(AttentionCalls, ErrorsNameInvalidFields) {
+  rejects([](auto& p) { p.kv_heads = 4; }, {"heads is 2 and kv_heads is 4", "multiple"});
+  rejects([](auto& p) { p.head_dim = 12; }, {"head_dim is 12", "steps of 8"});
+  rejects([](auto& p) { p.head_dim_v = 512; }, {"head_dim_v is 512", "8 to 256"});
+  rejects([](auto& p) { p.seq_q = -1; }, {"seq_q is -1"});
+  rejects([](auto& p) { p.scale = -1; }, {"scale is -1"});
+  rejects([](auto& p) { p.softcap = -1; }, {"softcap is -1"});
+  rejects([](auto& p) { p.dtype = DType::i64; }, {"dtype is 'i64'", "f32"});
+  rejects([](auto& p) { p.o_strides.head = 1; }, {"a stride of o is 1", "share memory"});
+  rejects([](auto& p) { p.o_strides.batch = 0; }, {"o_batch_stride is 0; allowed: 1 to"});
+  rejects([](auto& p) { p.window_left = -1; }, {"window_left is -1; allowed: 0 to"});
+  AttentionArrays given = arrays_;
+  given.lse = reinterpret_cast<float*>(reinterpret_cast<std::byte*>(arrays_.lse) + 2);
+  rejects(given, {"lse is at", "f32", "4 bytes"});
+  given = arrays_;
+  given.cu_seqlens_q = given.cu_seqlens_kv = starts_;
+  rejects(given, {"total_q is missing", "needs total_q and total_kv"});  // nothing else tells it
+  problem_.total_q = 7;
+  problem_.total_kv = 1;
+  rejects({.o = arrays_.o}, {"total_q is 7", "only with varlen=1"});  // without cu_seqlens
+  rejects(given, {"total_q is 7", "no more than 6"});
+  problem_.total_q = 1;
+  problem_.q_strides.batch = 64;
+  rejects(given, {"q_batch_stride", "packed"});
+}
+
+TEST_F(AttentionCalls, OnlyEqualCallsShareAPlan) {
+  call(arrays_);
+  problem_.kv_heads = 2;     // the default
+  problem_.seq_kv = 3;       //
+  problem_.head_dim_v = 8;   //
+  problem_.q_alignment = 4;  // the address determines it
+  call(arrays_);
+  call({.o = arrays_.o});
+  EXPECT_EQ(fake_.compiler->compilations, 1);
+  EXPECT_EQ(engine_.parts().plans->plans.size(), 1u);
+  AttentionArrays given = arrays_;
+  given.sinks = k_;
+  call(given);
+  EXPECT_EQ(fake_.compiler->compilations, 2);
+  problem_.batch = 1;  // the same source
+  call(given);
+  EXPECT_EQ(fake_.compiler->compilations, 2);
+  EXPECT_EQ(engine_.parts().plans->plans.size(), 3u);
+}
+
+TEST_F(AttentionCalls, PlansDescribeTheirArrays) {
+  const Plan plan = engine_.prepare(problem_);
+  const ArrayInfo& q = plan.arrays().front();
+  EXPECT_EQ(q.name, "q");
+  EXPECT_EQ(q.alignment_field, "q_alignment");
+  EXPECT_EQ(q.dims, (std::vector<std::string>{"batch", "seq_q", "heads", "head_dim"}));
+  EXPECT_EQ(plan.arrays().data(), &q) << "made once";
+}
+
+TEST(AttentionKeys, DependOnEveryField) {
+  AttentionProblem plain;
+  plain.heads = 4;
+  plain.seq_q = 32;
+  plain.seq_kv = 32;
+  plain.varlen = true;
+  using Key = std::vector<std::uint64_t>;
+  const auto key_of = [](const AttentionProblem& problem, const AttentionArrays& arrays = {}) {
+    CallReader<key_words<AttentionProblem>()> call(problem.op());
+    describe(problem, arrays, call);
+    EXPECT_FALSE(call.has_text());
+    Key key{call.words().begin(), call.words().end()};
+    key.push_back(call.hash());
+    return key;
+  };
+  std::vector<Key> keys{key_of(plain)};
+  const std::initializer_list<void (*)(AttentionProblem&)> changes{[](auto& p) { p.batch = 2; },
+                                                                   [](auto& p) { p.heads = 8; },
+                                                                   [](auto& p) { p.kv_heads = 2; },
+                                                                   [](auto& p) { p.seq_q = 33; },
+                                                                   [](auto& p) { p.seq_kv = 33; },
+                                                                   [](auto& p) { p.head_dim = 128; },
+                                                                   [](auto& p) { p.head_dim_v = 128; },
+                                                                   [](auto& p) { p.dtype = DType::f32; },
+                                                                   [](auto& p) { p.dtype = DType::f16; },
+                                                                   [](auto& p) { p.layout = AttentionLayout::bhsd; },
+                                                                   [](auto& p) { p.causal = Causal::top_left; },
+                                                                   [](auto& p) { p.causal = Causal::bottom_right; },
+                                                                   [](auto& p) { p.window_left = 5; },
+                                                                   [](auto& p) { p.window_left = 0; },
+                                                                   [](auto& p) { p.seq_kv = 0; },
+                                                                   [](auto& p) { p.total_q = 0; },
+                                                                   [](auto& p) { p.varlen = false, p.k_strides.batch = 0; },
+                                                                   [](auto& p) { p.k_strides.seq = 0; },
+                                                                   [](auto& p) { p.k_strides.head = 0; },
+                                                                   [](auto& p) { p.window_right = 5; },
+                                                                   [](auto& p) { p.scale = 0.5; },
+                                                                   [](auto& p) { p.softcap = 0.5; },
+                                                                   [](auto& p) { p.alibi = true; },
+                                                                   [](auto& p) { p.sinks = true; },
+                                                                   [](auto& p) { p.varlen = false; },
+                                                                   [](auto& p) { p.total_q = 7; },
+                                                                   [](auto& p) { p.total_kv = 7; },
+                                                                   [](auto& p) { p.q_strides.batch = 9; },
+                                                                   [](auto& p) { p.q_strides.seq = 9; },
+                                                                   [](auto& p) { p.q_strides.head = 9; },
+                                                                   [](auto& p) { p.k_strides.batch = 9; },
+                                                                   [](auto& p) { p.k_strides.seq = 9; },
+                                                                   [](auto& p) { p.k_strides.head = 9; },
+                                                                   [](auto& p) { p.v_strides.batch = 9; },
+                                                                   [](auto& p) { p.v_strides.seq = 9; },
+                                                                   [](auto& p) { p.v_strides.head = 9; },
+                                                                   [](auto& p) { p.o_strides.batch = 9; },
+                                                                   [](auto& p) { p.o_strides.seq = 9; },
+                                                                   [](auto& p) { p.o_strides.head = 9; },
+                                                                   [](auto& p) { p.block_mask = BlockMask::write; },
+                                                                   [](auto& p) { p.block_mask = BlockMask::read; }};
+  std::vector<Key> varied;
+  for (const auto& change : changes) {
+    AttentionProblem problem = plain;
+    change(problem);
+    varied.push_back(key_of(problem));
+  }
+  alignas(16) static std::byte memory[64];
+  for (const int offset : {0, 4}) {
+    void* const at = memory + offset;
+    varied.push_back(key_of(plain, {.q = at}));
+    varied.push_back(key_of(plain, {.k = at}));
+    varied.push_back(key_of(plain, {.v = at}));
+    varied.push_back(key_of(plain, {.o = at}));
+  }
+  varied.push_back(key_of(plain, {.sinks = reinterpret_cast<float*>(memory)}));
+  varied.push_back(key_of(plain, {.aux = {memory}}));
+  varied.push_back(key_of(plain, {.lse = reinterpret_cast<float*>(memory)}));
+  for (const Key& key : varied) {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      EXPECT_FALSE(key == keys[i]) << "changes " << keys.size() << ", " << i;
+      EXPECT_NE(key.back(), keys[i].back()) << "changes " << keys.size() << ", " << i;
+    }
+    keys.push_back(key);
+  }
+}
+
+TEST(AttentionProblems, GenericFormHasTheFieldsOfTheTypedOne) {
+  const Op& op = find_op("attention");
+  AttentionProblem problem;
+  problem.seq_q = 32;
+  EXPECT_EQ(op.normalize(to_problem(problem)).text(), op.normalize({"attention", {{"seq_q", 32}, {"head_dim", 64}}}).text());
+  problem.batch = 3;
+  problem.heads = 8;
+  problem.kv_heads = 2;
+  problem.seq_kv = 64;
+  problem.head_dim_v = 128;
+  problem.dtype = DType::f16;
+  problem.layout = AttentionLayout::bhsd;
+  problem.causal = Causal::top_left;
+  problem.window_left = 9;
+  problem.scale = 0.5;
+  problem.softcap = 30;
+  problem.alibi = problem.sinks = problem.varlen = true;
+  problem.total_q = 40;
+  problem.total_kv = 100;
+  problem.k_strides = {std::nullopt, 72, 8192};
+  problem.o_alignment = 2;
+  problem.mask_mod = "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return true; }";
+  problem.block_mask = BlockMask::read;
+  EXPECT_EQ(op.normalize(to_problem(problem)).fields.string("block_mask"), "read");
+  problem.mask_mod.clear();
+  problem.block_mask = BlockMask::internal;
+  EXPECT_EQ(op.normalize(to_problem(problem)).text(),
+            "attention batch=3,heads=8,kv_heads=2,seq_q=32,seq_kv=64,head_dim=64,head_dim_v=128,dtype=f16,layout=bhsd,"
+            "causal=top-left,window_left=9,scale=0.5,softcap=30,alibi=1,sinks=1,varlen=1,total_q=40,total_kv=100,"
+            "k_seq_stride=72,k_head_stride=8192,o_alignment=2");
+}
+
+}  // namespace
+}  // namespace tunesmith
