@@ -85,6 +85,7 @@ struct Problem64 {
 };
 
 /// The test's name for CTest: without this, GoogleTest prints the bytes of the object, padding included.
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest calls it
 void PrintTo(const Problem64& problem, std::ostream* out) { *out << problem.fields(); }
 
 /// The name of a test: "2_softcap".
