@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # torture.sh [TIMES]: runs the tests with random faults that many times longer than `make test` does (default 85): 10 000
-# damaged cache files, more than 1000 killed writers, a server behind a proxy that damages replies.
+# damaged cache files, more than 1000 killed writers, a server behind a proxy that damages replies, mutated row programs; and
+# 1000 random row programs on the host executor.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
@@ -9,6 +10,9 @@ export TUNESMITH_TORTURE=${1:-85}
 cmake --preset debug >/dev/null
 cmake --build --preset debug --target cache_test
 build/debug/tests/cache_test --gtest_filter='CacheDamage.Survives*:CacheConcurrency.*Killed*'
+cmake --build --preset debug --target row_program_language_test row_program_op_test
+build/debug/tests/row_program_language_test --gtest_filter='RowProgramErrors.Mutated*'
+TUNESMITH_RANDOM_PROGRAMS=1000 build/debug/tests/row_program_op_test --gtest_filter='RowProgramHost.Random*Agree*'
 if cmake --build --preset debug --target help | grep -q '^fleet_test'; then
   cmake --build --preset debug --target fleet_test fleet_engine_test fleet_host_process
   build/debug/tests/fleet_engine_test --gtest_filter='*OneOfManyHosts*'

@@ -115,6 +115,9 @@ int tunesmith_plan_occupancy(const tunesmith_plan* plan) {
 }
 double tunesmith_plan_bytes(const tunesmith_plan* plan) { return plan == nullptr ? 0 : plan->prepared.kernels().bytes(); }
 double tunesmith_plan_flops(const tunesmith_plan* plan) { return plan == nullptr ? 0 : plan->prepared.kernels().flops(); }
+int tunesmith_plan_deterministic(const tunesmith_plan* plan) {
+  return plan != nullptr && plan->prepared.kernels().deterministic() ? 1 : 0;
+}
 
 size_t tunesmith_plan_workspace_bytes(const tunesmith_plan* plan) {
   return plan == nullptr ? 0 : plan->prepared.workspace_bytes();

@@ -36,6 +36,7 @@ double Plan::compile_ms() const noexcept { return state_->compile_ms; }
 double Plan::tune_s() const noexcept { return state_->tune_s; }
 double Plan::bytes() const noexcept { return state_->problem->cost().bytes(); }
 double Plan::flops() const noexcept { return state_->problem->cost().flops; }
+bool Plan::deterministic() const noexcept { return state_->executable->plan().sums_in_any_order.empty(); }
 
 int Plan::occupancy() const noexcept try {
   const LaunchPlan& plan = state_->executable->plan();

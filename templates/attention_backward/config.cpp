@@ -181,6 +181,7 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   if (config.roles == Roles::gradients && settings.dslopes && forward.dropout > 0 &&
       (forward.softcap != 0 || !forward.score_mod.empty()))
     return "roles=gradients has no dslopes with dropout and a softcap or a score_mod: both warpgroups would have a share";
+  if (settings.rows() == 0 || forward.positions(Side::k) == 0) return "TMA has no empty arrays";
   for (const Side side : {Side::q, Side::k, Side::v}) {
     if (forward.vector(side) < 8)
       return std::string("TMA needs rows that are aligned to 16 bytes; those of ") +
@@ -197,7 +198,6 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
         (!forward.varlen && forward.batch > 1 && tensor.batch_stride == 0))
       return std::string("TMA has no strides of 0; ") + gradient.name + " has one";
   }
-  if (settings.rows() == 0 || forward.positions(Side::k) == 0) return "TMA has no empty arrays";
   // Measured with ptxas: S of the next 128 queries leaves no registers for more.
   const bool masked = !forward.mask_mod.empty();
   const bool crowded =

@@ -162,6 +162,7 @@ void Accumulator::add_lse(const Bounded& term) {
   const double weight = std::exp(term.value - largest_);
   sum_ += weight;
   bound_ += weight * std::expm1(term.bound);
+  largest_bound_ = std::max(largest_bound_, term.bound);
   weighted_distance_ += weight * (largest_ - term.value);
 }
 
@@ -174,11 +175,15 @@ Bounded Accumulator::lse(int part) const {
     return {maximum, std::isfinite(maximum) ? spread : 0};
   }
   const FunctionError error = function_error(Operation::exp);
-  const double sum_bound = bound_ + allowed_rounding(weighted_distance_, 2 * error.of_argument) +
-                           allowed_rounding(sum_, error.constant + lse_roundings + sum_roundings);
+  const double rounding = allowed_rounding(weighted_distance_, 2 * error.of_argument) +
+                          allowed_rounding(sum_, error.constant + lse_roundings + sum_roundings);
+  const double sum_bound = bound_ + rounding;
   // The sum is relative to the maximum, which is itself uncertain.
   if (part == 2) return in_range(sum_, sum_bound + (sum_ + sum_bound) * std::expm1(spread));
-  const Bounded logarithm = apply(Operation::log, {sum_, std::min(sum_bound, sum_ / 2)}, {}, {}, false);
+  // Far from exact terms: the result changes by no more than the least exact one.
+  const bool far = sum_bound > sum_ / 2;
+  Bounded logarithm = apply(Operation::log, {sum_, std::min(far ? rounding : sum_bound, sum_ / 2)}, {}, {}, false);
+  if (far) logarithm.bound += largest_bound_;
   return in_range(maximum + logarithm.value, logarithm.bound + allowed_rounding(maximum + logarithm.value));
 }
 

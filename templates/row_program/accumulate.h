@@ -47,7 +47,7 @@ class Accumulator {
   double count_ = 0;
   bool uncertain_ = false;
   SumOfTerms terms_;
-  double sum_ = 0, bound_ = 0, magnitude_ = 0;
+  double sum_ = 0, bound_ = 0, largest_bound_ = 0, magnitude_ = 0;
   // Extremes; minima are the maxima of negated values.
   double low_, high_, largest_;
   std::int64_t first_nan_ = -1;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "tunesmith/error.h"
-
 namespace tunesmith::row_program {
 namespace {
 
@@ -14,7 +12,7 @@ std::string_view line_of(std::string_view text, int line) {
 
 }  // namespace
 
-void SourceText::fail(Place place, const std::string& message) const {
+void SourceText::fail(Place place, const std::string& message, ErrorCode code) const {
   constexpr std::size_t width = 120;  // of the shown part of a line
   std::string_view line = text.empty() ? text : line_of(text, place.line);
   auto caret = static_cast<std::size_t>(place.column - 1);
@@ -30,8 +28,7 @@ void SourceText::fail(Place place, const std::string& message) const {
     if (tab && i < caret) blanks[i] = '\t';
   }
   while (shown.ends_with(' ')) shown.pop_back();
-  throw Error(ErrorCode::invalid_argument, file, ":", place.line, ":", place.column, ": ", message, "\n  ", shown, "\n  ",
-              blanks, "^");
+  throw Error(code, file, ":", place.line, ":", place.column, ": ", message, "\n  ", shown, "\n  ", blanks, "^");
 }
 
 }  // namespace tunesmith::row_program

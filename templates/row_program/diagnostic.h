@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "templates/row_program/program.h"
+#include "tunesmith/error.h"
 
 namespace tunesmith::row_program {
 
@@ -13,8 +14,8 @@ struct SourceText {
   std::string_view text;
   std::string_view file;
 
-  /// Throws Error(invalid_argument): `file:line:column: message`, the source line, and a caret below the column.
-  [[noreturn]] void fail(Place place, const std::string& message) const;
+  /// Throws Error(code): `file:line:column: message`, the source line, and a caret below the column.
+  [[noreturn]] void fail(Place place, const std::string& message, ErrorCode code = ErrorCode::invalid_argument) const;
 };
 
 }  // namespace tunesmith::row_program

@@ -239,7 +239,7 @@ void FieldType<std::vector<RowProgramInPlace>>::set(std::vector<RowProgramInPlac
 
 void complete(RowProgramProblem& p) {
   if (p.program.empty()) throw Error(ErrorCode::invalid_argument, "program is empty; expected the text of a row program");
-  row_program::check_supported(row_program::parse(p.program.text(), row_program::text_name));
+  row_program::check_supported(row_program::parse(p.program.text(), row_program::text_name), p.program.text());
   if (p.program.group() > 0 && p.cols % p.program.group() != 0)
     throw Error(ErrorCode::invalid_argument, "cols is ", p.cols, "; allowed: multiples of ", p.program.group(),
                 ", the columns of the program's groups");

@@ -4,6 +4,7 @@
 
 #include "templates/row/columns.h"
 #include "templates/row_program/device_text.h"
+#include "templates/row_program/diagnostic.h"
 #include "templates/row_program/emit.h"
 #include "templates/row_program/parse.h"
 #include "templates/row_program/separate.h"
@@ -15,10 +16,6 @@ namespace {
 template <typename Array>
 row::Rows rows_of(const RowProgramProblem& problem, const Array& array) {
   return {stride_of(problem, array.name, array.kind), alignment_of(problem, array.name), dtype_of(*array.type)};
-}
-
-[[noreturn]] void reject(const std::string& array, const std::string& why) {
-  throw Error(ErrorCode::unsupported, "the array ", array, " of the program ", why);
 }
 
 }  // namespace
@@ -207,32 +204,25 @@ std::string arrays_text(const Program& program, std::int64_t cols, std::int64_t 
   return text;
 }
 
-void check_supported(const Program& program) {
-  const auto check_elements = [](const std::string& name, Kind kind, std::optional<Type> type) {
-    const bool whole_numbers = type == Type::i32 || type == Type::boolean;
-    if (whole_numbers && (kind == Kind::full || kind == Kind::col || kind == Kind::group || type == Type::boolean))
-      reject(name, "has elements of " + std::string(enum_name(*type)) +
-                       "; arrays with columns have f32, f16, bf16, e4m3, e5m2 or i8");
+void check_supported(const Program& program, std::string_view text) {
+  const SourceText source{text, text_name};
+  const auto reject = [&](Place place, const std::string& message) { source.fail(place, message, ErrorCode::unsupported); };
+  const auto check_elements = [&](const auto& array) {
+    const bool along_columns = array.kind == Kind::full || array.kind == Kind::col || array.kind == Kind::group;
+    if (array.type == Type::boolean || (array.type == Type::i32 && along_columns))
+      reject(array.place, "the array '" + array.name + "' has elements of " + std::string(enum_name(*array.type)) +
+                              "; arrays with columns have f32, f16, bf16, e4m3, e5m2 or i8, others i32, too");
   };
-  for (const Input& input : program.inputs) check_elements(input.name, input.kind, input.type);
-  for (const Output& output : program.outputs) check_elements(output.name, output.kind, output.type);
-  const auto full_inputs = std::ranges::count(program.inputs, Kind::full, &Input::kind);
-  const auto full_outputs = std::ranges::count(program.outputs, Kind::full, &Output::kind);
-  if (full_inputs + full_outputs == 0)
-    throw Error(ErrorCode::unsupported, "the program has no array [row, col]; expected at least one");
-  if (full_inputs > 4 || full_outputs > 4)
-    throw Error(ErrorCode::unsupported, "the program has ", full_inputs, " inputs and ", full_outputs,
-                " outputs [row, col]; allowed: up to 4 of each");
+  for (const Input& input : program.inputs) check_elements(input);
+  for (const Output& output : program.outputs) check_elements(output);
   for (const Output& output : program.outputs)
     if (output.kind == Kind::group && program.nodes[static_cast<std::size_t>(output.node)].stage == 0)
-      reject(output.name, "follows from inputs alone; outputs [row, col/N] follow from reductions of groups");
+      reject(output.place, "the output '" + output.name +
+                               "' follows from inputs alone; outputs [row, col/N] follow from reductions of groups");
   for (const Reduction& reduction : program.reductions)
-    for (const int operand : reduction.operands) {
-      const Kind kind = program.nodes[static_cast<std::size_t>(operand)].kind;
-      if (!reduction.grouped && kind == Kind::group)
-        throw Error(ErrorCode::unsupported, text_name, ":", reduction.place.line, ":", reduction.place.column,
-                    ": a reduction over values [row, col/N]; expected values [row, col]");
-    }
+    for (const int operand : reduction.operands)
+      if (!reduction.grouped && program.nodes[static_cast<std::size_t>(operand)].kind == Kind::group)
+        reject(reduction.place, "a reduction over values [row, col/N]; expected values [row, col]");
 }
 
 }  // namespace tunesmith::row_program

@@ -40,7 +40,7 @@ std::string column_type(Type type, int vector);
 /// `least_cols` to `cols` if least_cols is not 0.
 std::string arrays_text(const Program& program, std::int64_t cols, std::int64_t least_cols = 0);
 
-/// Throws Error(invalid_argument | unsupported) for a program that the kernels do not support.
-void check_supported(const Program& program);
+/// Throws Error(unsupported) with the place in the text for a program that the kernels do not support.
+void check_supported(const Program& program, std::string_view text);
 
 }  // namespace tunesmith::row_program

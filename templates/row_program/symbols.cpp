@@ -53,6 +53,16 @@ bool is_reserved(std::string_view word) {
          find_function(word) != nullptr || word == "identity" || word == "and" || word == "or" || word == "not";
 }
 
+std::vector<std::string_view> words_of_the_language() {
+  std::vector<std::string_view> words = keywords();
+  for (const Function& function : functions()) words.push_back(function.name);
+  words.insert(words.end(), more_functions.begin(), more_functions.end());
+  words.insert(words.end(), values.begin(), values.end());
+  words.insert(words.end(), enum_names<Type>.begin(), enum_names<Type>.end());
+  words.emplace_back("identity");
+  return words;
+}
+
 Symbols::Symbols(const SourceText& source, const Syntax& syntax) : source_(source) {
   for (const Statement& statement : syntax.statements)
     for (const Name& name : statement.names) later_.try_emplace(name.text, name.place);
@@ -90,7 +100,7 @@ void Symbols::fail_unknown(const Name& name, bool as_function) const {
   if (nearest.empty() && as_function) {
     message += "; functions: ";
     for (const Function& function : functions()) message += std::string(function.name) + ", ";
-    message += "select, uniform, and casts to a type";
+    message += "select, uniform, scatter, and casts to a type";
   }
   source_.fail(name.place, message);
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "templates/row_program/syntax.h"
 
@@ -41,6 +42,8 @@ class Symbols {
 std::optional<Type> type_of(std::string_view name);
 /// Reports whether the language gives the word a meaning, so that a program cannot define it.
 bool is_reserved(std::string_view word);
+/// Returns every word that has a meaning: keywords, functions, values and types. Some occur twice, such as max.
+std::vector<std::string_view> words_of_the_language();
 /// Returns all types, comma-separated, for messages.
 std::string type_list();
 /// Returns `; did you mean 'sqrt'?` with the known name that is nearest, or that means the same in other languages; empty if

@@ -108,8 +108,7 @@ class Parser {
     const Token& next = tokens_[at_ + 1];
     if (next.kind != TokenKind::name)
       source_.fail(next.place, "expected '=' or ':' after '" + std::string(token().text) + "', not " + quoted(next));
-    std::vector<std::string_view> known(declarations.begin(), declarations.end());
-    known.insert(known.end(), enum_names<Reducer>.begin(), enum_names<Reducer>.end());
+    const std::vector<std::string_view> known = keywords();
     const std::string_view nearest = nearest_name(token().text, known);
     std::string message = "'" + std::string(token().text) + "' starts no statement";
     if (!nearest.empty()) message += "; did you mean '" + std::string(nearest) + "'?";
@@ -413,6 +412,12 @@ class Parser {
 
 bool is_keyword(std::string_view word) {
   return std::ranges::find(declarations, word) != declarations.end() || is_reducer(word);
+}
+
+std::vector<std::string_view> keywords() {
+  std::vector<std::string_view> all(declarations.begin(), declarations.end());
+  all.insert(all.end(), enum_names<Reducer>.begin(), enum_names<Reducer>.end());
+  return all;
 }
 
 Syntax syntax_of(const SourceText& source) { return Parser(source).parse(); }

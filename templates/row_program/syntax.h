@@ -67,5 +67,7 @@ Syntax syntax_of(const SourceText& source);
 
 /// Reports whether a word can start a statement, and so cannot be the name of a value.
 bool is_keyword(std::string_view word);
+/// Returns all of these words.
+std::vector<std::string_view> keywords();
 
 }  // namespace tunesmith::row_program

@@ -226,6 +226,8 @@ TUNESMITH_API int tunesmith_plan_occupancy(const tunesmith_plan* plan);         
 /* Least memory traffic and arithmetic of one launch; of attention, as if mask_mod hid nothing. */
 TUNESMITH_API double tunesmith_plan_bytes(const tunesmith_plan* plan);
 TUNESMITH_API double tunesmith_plan_flops(const tunesmith_plan* plan);
+/* 1: equal inputs give equal bits in every run; 0: they may differ by rounding, and the operation has `deterministic`. */
+TUNESMITH_API int tunesmith_plan_deterministic(const tunesmith_plan* plan);
 /* Scratch memory of one launch. The plan owns it, unless the problem has caller_workspace=1: then it is an array. */
 TUNESMITH_API size_t tunesmith_plan_workspace_bytes(const tunesmith_plan* plan);
 

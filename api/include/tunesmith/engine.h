@@ -179,6 +179,9 @@ class Plan {
   std::string resources() const;       ///< "registers=40,static_smem_bytes=0,..." of the main kernel; may be empty
   double bytes() const noexcept;       ///< minimum memory traffic of one launch; for attention, without block mask savings
   double flops() const noexcept;       ///< minimum arithmetic of one launch, likewise
+  /// Returns whether equal inputs give equal bits in every run. If not, outputs such as dq of attention_backward may differ
+  /// by rounding; the operation then has an option `deterministic`.
+  bool deterministic() const noexcept;
 
   struct State;
   explicit Plan(std::shared_ptr<const State> state) : state_(std::move(state)) {}

@@ -147,6 +147,9 @@ void bind_plan(nb::module_& module) {
           "bytes", [](const PythonPlan& plan) { return plan.prepared.kernels().bytes(); },
           "Least memory traffic of one launch.")
       .def_prop_ro("flops", [](const PythonPlan& plan) { return plan.prepared.kernels().flops(); })
+      .def_prop_ro(
+          "deterministic", [](const PythonPlan& plan) { return plan.prepared.kernels().deterministic(); },
+          "Whether equal inputs give equal bits in every run; if not, they may differ by rounding.")
       .def_prop_ro("workspace_bytes", [](const PythonPlan& plan) { return plan.prepared.workspace_bytes(); })
       .def_prop_ro("launch_target", &launch_target, "For tunesmith.torch.native; valid while the plan lives.")
       .def("__repr__", &repr);

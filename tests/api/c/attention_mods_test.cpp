@@ -96,9 +96,14 @@ TEST_F(AttentionModsC, ArraysOfTheSourceHaveGradients) {
     addresses.push_back(on_host[arrays[i].name].data);
   }
   EXPECT_STREQ(names.back(), "daux_slopes");
+  EXPECT_EQ(tunesmith_plan_deterministic(plan_), 0);
   ASSERT_EQ(tunesmith_plan_launch_named(plan_, names.data(), addresses.data(), count, nullptr), TUNESMITH_OK)
       << tunesmith_last_error();
   for (std::int64_t h = 0; h < 4; ++h) EXPECT_NE(on_host.real("daux_slopes", h), 0) << h;
+  named.set("deterministic", 1);
+  ASSERT_EQ(prepare(named), TUNESMITH_OK) << tunesmith_last_error() << tunesmith_last_error_log();
+  EXPECT_EQ(tunesmith_plan_deterministic(plan_), 1);
+  EXPECT_EQ(tunesmith_plan_deterministic(nullptr), 0);
   named.set("daux", "offset");
   expect_rejected(named, "daux names 'offset', which is a number");
 }

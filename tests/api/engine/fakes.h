@@ -97,6 +97,9 @@ class ScriptedDevice : public Device {
       return std::make_unique<SoftmaxKernel>(dynamic_cast<const LoadedImage&>(module), launches);
     return std::make_unique<IdleKernel>(launches);
   }
+  std::unique_ptr<PreparedTensorMap> prepare_tensor_map(const LaunchPlan::TensorMap&, const std::string&) override {
+    return std::make_unique<EmptyTensorMap>();
+  }
   void synchronize(Stream) override {}
   bool is_capturing(Stream) const override { return capturing; }
   std::vector<double> time_us(std::span<const std::function<void(Stream)>> works, bool) override {
@@ -124,6 +127,10 @@ class ScriptedDevice : public Device {
     explicit IdleKernel(std::atomic<int>& counter) : launched(counter) {}
     void enqueue(const void*, Stream) const override { ++launched; }
     std::atomic<int>& launched;
+  };
+
+  struct EmptyTensorMap : PreparedTensorMap {
+    void encode(void*, void*) const override {}
   };
 
   struct SoftmaxKernel : PreparedKernel {

@@ -84,6 +84,25 @@ struct Problem64 {
   }
 };
 
+/// The test's name for CTest: without this, GoogleTest prints the bytes of the object, padding included.
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest calls it
+void PrintTo(const Problem64& problem, std::ostream* out) { *out << problem.fields(); }
+
+/// The name of a test: "2_softcap".
+std::string test_name(const testing::TestParamInfo<Problem64>& info) {
+  std::string name = std::to_string(info.index);
+  const auto add = [&](bool present, const char* option) {
+    if (present) name += std::string("_") + option;
+  };
+  add(info.param.causal, "causal");
+  add(info.param.softcap != 0, "softcap");
+  add(info.param.alibi, "alibi");
+  add(info.param.sinks, "sinks");
+  add(info.param.dlse, "dlse");
+  add(info.param.dropout != 0, "dropout");
+  return name;
+}
+
 class FiniteDifferences : public testing::TestWithParam<Problem64> {};
 
 TEST_P(FiniteDifferences, AreTheReference) {
@@ -145,7 +164,8 @@ INSTANTIATE_TEST_SUITE_P(
     Options, FiniteDifferences,
     testing::Values(Problem64{}, Problem64{.causal = true}, Problem64{.softcap = 1.5}, Problem64{.alibi = true},
                     Problem64{.sinks = true}, Problem64{.dlse = true}, Problem64{.dropout = 0.4},
-                    Problem64{.softcap = 2, .dropout = 0.2, .causal = true, .alibi = true, .sinks = true, .dlse = true}));
+                    Problem64{.softcap = 2, .dropout = 0.2, .causal = true, .alibi = true, .sinks = true, .dlse = true}),
+    test_name);
 
 }  // namespace
 }  // namespace tunesmith

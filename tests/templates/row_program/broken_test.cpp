@@ -9,6 +9,7 @@
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/parse.h"
 #include "templates/row_program/programs.h"
+#include "tests/support/torture.h"
 #include "tests/templates/row_program/random_programs.h"
 #include "tunesmith/error.h"
 
@@ -91,10 +92,12 @@ std::string mutated(std::string text, std::mt19937_64& random) {
   return text;
 }
 
+// Under the address sanitizer (`make asan`), this is a fuzz test of the lexer, the parser and the canonical form; `make
+// torture` runs more rounds.
 TEST(RowProgramErrors, MutatedProgramsGiveErrorsAndNothingElse) {
   std::mt19937_64 random(7);
   int correct = 0, broken = 0;
-  for (int round = 0; round < 300; ++round)
+  for (unsigned round = 0; round < torture_rounds(300); ++round)
     for (const auto& [name, text] : shipped_programs()) {
       std::string program = mutated(std::string(text), random);
       if (round % 10 == 0) program = mutated(random_program(random()), random);

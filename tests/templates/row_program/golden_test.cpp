@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -37,12 +38,13 @@ TEST(RowProgramGolden, EveryProgramMatchesItsSource) {
       "variant=persistent,threads=128,blocks_per_row=2,stages=2,batch=2,keep_columns=0,min_blocks=1",
       "variant=cluster,threads=256,blocks_per_row=2,register_vectors=1,min_blocks=1"};
   std::set<std::string> named, found;
-  std::size_t turn = 0;
   for (const test::NamedProgram& program : test::row_programs()) {
+    // By its name: one more program leaves the sources of the others as they are.
+    const auto turn = static_cast<std::size_t>(std::accumulate(program.name.begin(), program.name.end(), 0));
     std::string name = program.name;
     std::ranges::replace(name, ' ', '_');
     const auto cases = test::row_program_cases(program.text, "rows=4096,cols=4096,dtype=bf16",
-                                               generic_device(parse_arch("sm_90a")), {configs[turn++ % std::size(configs)]});
+                                               generic_device(parse_arch("sm_90a")), {configs[turn % std::size(configs)]});
     ASSERT_EQ(cases.size(), 1U) << program.name;
     const std::string text = generated_part(render(*cases[0].op().parse(cases[0].problem), cases[0].config));
     const std::filesystem::path path = folder / (name + ".cu");

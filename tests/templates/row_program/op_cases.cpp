@@ -174,6 +174,66 @@ out z : e4m3[row, col] = x + scatter(i, below)
 )"},
 };
 
+// What of the language the others do not have (coverage_test.cpp).
+const std::vector<NamedProgram> programs_of_the_language{
+    {"language_functions", R"(
+in  x : float[row, col]
+num top : f32 = 2
+a = exp2(min(x, 4)) + log1p(abs(x)) + tanh(x)
+b = floor(x) + round(x * 0.5) + square(min(x, top))
+c = relu(x) - gelu_tanh(x) + clamp(x, -1, 1)
+out y : f32[row, col] = a + b * 0.25
+out z : float[row, col] = c
+)"},
+    {"language_types", R"(
+in  a : f16[row, col]
+in  b : bf16[row, col]
+in  c : e5m2[row, col]
+in  d : i32[row]
+out p : f16[row, col] = a * 0.5 + c
+out q : bf16[row, col] = b + a * d
+)"},
+    {"language_booleans", R"(
+in  x : float[row, col]
+in  s : f32[]
+low = x < s
+keep = low && x > -1 || !low && x != 2
+out e : e5m2[row, col] = f16(x) + e5m2(x * s)
+out y : float[row, col] = select(keep, x, row + rows)
+)"},
+    {"language_groups", R"(
+in  x : float[row, col]
+monoid largest(a, b) = max(a, b) identity -inf
+mean[32] g = x
+min[32] low = x
+lse[32] l = x
+moments[32] m, v = x
+argmin[32] i = x
+any[32] some = x > 2
+all[32] each = x < 2
+count[32] n = x > 0
+reduce[32] top = largest(abs(x))
+out a : f32[row, col/32] = g + low + l
+out b : f32[row, col/32] = v
+out c : f32[row, col/32] = select(n > 16, i, n)
+out d : f32[row, col/32] = select(some, top, select(each, 1, 2))
+out y : float[row, col] = x - m
+)"},
+    {"language_chosen", R"(
+in  x : float[row, col]
+monoid largest(a, b) = max(a, b) identity -inf
+topk[4] v, i = x
+max a = v
+argmin b = v
+any some = v > 3
+all each = v > -3
+reduce e = largest(abs(v))
+out r : f32[row] = select(some, a + e, select(each, a, e))
+out place : i32[row] = b
+out y : float[row, 4] = v - a
+)"},
+};
+
 }  // namespace
 
 const std::vector<NamedProgram>& row_programs() {
@@ -187,6 +247,7 @@ const std::vector<NamedProgram>& row_programs() {
       programs.push_back({"shipped " + gradient, row_program::shipped_program(gradient)});
     }
     programs.insert(programs.end(), programs_of_chosen_columns.begin(), programs_of_chosen_columns.end());
+    programs.insert(programs.end(), programs_of_the_language.begin(), programs_of_the_language.end());
     return programs;
   }();
   return all;

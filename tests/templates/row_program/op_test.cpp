@@ -74,6 +74,20 @@ TEST(RowProgramDescription, ErrorsNameFieldValueAndAllowedValues) {
   expect_error("in x : float[row, col]\ncolsum_of = x\nout y : f32[row] = 1\n", "", {"program:"});
 }
 
+// Programs of the language that kernels do not compute yet; the errors show the place, too.
+TEST(RowProgramDescription, WhatKernelsDoNotComputeIsAnErrorWithItsPlace) {
+  const std::string x = "in x : float[row, col]\n", y = "\nout y : float[row, col] = x\n";
+  expect_error(x + "in i : i32[row, col]\nout y : float[row, col] = x + i\n", "",
+               {"program:2:4: the array 'i' has elements of i32", "\n  in i : i32[row, col]\n     ^"});
+  expect_error(x + "in m : bool[row]\nout y : float[row, col] = select(m, x, 0)\n", "",
+               {"program:2:4: the array 'm' has elements of bool", "e4m3"});
+  expect_error(x + "out i : i32[row, col] = x" + y, "", {"program:2:5: the array 'i' has elements of i32", "^"});
+  expect_error(x + "in s : f32[row, col/32]\nout t : f32[row, col/32] = s * 2" + y, "",
+               {"program:3:5: the output 't' follows from inputs alone", "^"});
+  expect_error(x + "max[32] a = x\nsum t = a\nout s : f32[row] = t" + y, "",
+               {"program:3:1: a reduction over values [row, col/N]", "^"});
+}
+
 TEST(RowProgramDescription, AnInnerDimensionHasLimits) {
   expect_error(norm(), ",inner=0", {"inner is 0"});
   expect_error("in x : float[row, col]\nmax[32] m = x\nout y : float[row, col] = x - m\n", ",inner=4",

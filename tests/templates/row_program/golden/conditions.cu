@@ -105,15 +105,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 1,
-    .shared_vectors = 0,
-    .load = tunesmith::LoadHint::plain,
+static constexpr tunesmith::PersistentConfig config = {
+    .vectors = 2,
+    .batches = 2,
+    .rows_at_once = 2,
+    .keeps_columns = false,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::ClusterGroup<256, 2>;
-using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
+using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .y_address = {}, .y_stride = {}, .low_address = {}, .sum_of_exponentials_address = {}}) == 192, "the host fills the parameters by this layout");
@@ -122,7 +122,7 @@ static_assert(sizeof(tunesmith::RowProgramParams::y_stride) == 8, "the host fill
 static_assert(sizeof(tunesmith::RowProgramParams::low_address) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::sum_of_exponentials_address) == 8, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(128, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
+  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group>(params);
 }

@@ -94,14 +94,14 @@ struct tunesmith::RowFeatures<shape> {
 };
 
 static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 2,
+    .register_vectors = 1,
     .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::BlockGroup<256>;
-using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
+using Group = tunesmith::ClusterGroup<256, 2>;
+using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .scale_address = {}, .scale_stride = {}, .x_address = {}, .x_stride = {}, .y_out_address = {}, .y_out_stride = {}, .top_address = {}, .top_stride = {}}) == 224, "the host fills the parameters by this layout");

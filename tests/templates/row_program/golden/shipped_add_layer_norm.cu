@@ -19,25 +19,23 @@ struct Program {
   using Inputs = TypeList<bf16, bf16>;
   using Outputs = TypeList<bf16, bf16>;
   using ColumnArrays = ColumnList<Columns<bf16, 8>, Columns<bf16, 8>>;
-  static constexpr int stages = 2;
-  static constexpr int kept = 2;
+  static constexpr int stages = 1;
+  static constexpr int kept = 0;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
     float m;
-    float v12;
+    float v11;
   };
   struct Groups {};
 
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 3, .columns = 0, .groups = 0};
-    if constexpr (pass == 2) return {.inputs = 3, .columns = 0, .groups = 0};
-    if constexpr (pass == 3) return {.inputs = 3, .columns = 3, .groups = 0};
     return {.inputs = 3, .columns = 3, .groups = 0};
   }
   template <int which>
@@ -65,40 +63,17 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
+    const float m = MomentsOfColumns::mean(partial.value);
+    const float v_ = MomentsOfColumns::variance(partial.value);
     values.m = m;
-  }
-  template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
-      Vector& v, int j, float (*terms)[vector]) {
-    const float v5 = v.input[0][j] + v.input[1][j];
-    const float h = rounded<bf16>(v5);
-    const float v8 = h - values.m;
-    const float v9 = v8 * v8;
-    terms[0][j] = v9;
-    v.input[0][j] = v9;  // kept for the outputs
-    v.input[1][j] = v5;  // kept for the outputs
-  }
-  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
-      Values& values) {
-    const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
-    values.v12 = reciprocal_sqrt((v_ + params.eps_number));
+    values.v11 = reciprocal_sqrt((v_ + params.eps_number));
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[2][vector]) {
     const float h = rounded<bf16>((v.input[0][j] + v.input[1][j]));
     results[0][j] = h;  // sum_out
-    results[1][j] = (((h - values.m) * values.v12) * v.of_column[0][j]) + v.of_column[1][j];  // y
-  }
-  template <typename Vector, int vector>
-  static __device__ __forceinline__ void outputs_of_kept(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
-      float (&results)[2][vector]) {
-    const float v9 = v.input[0][j];
-    const float v5 = v.input[1][j];
-    const float h = rounded<bf16>(v5);
-    results[0][j] = h;  // sum_out
-    results[1][j] = (((h - values.m) * values.v12) * v.of_column[0][j]) + v.of_column[1][j];  // y
+    results[1][j] = (((h - values.m) * values.v11) * v.of_column[0][j]) + v.of_column[1][j];  // y
   }
   static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}
   static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}
@@ -118,15 +93,14 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::PersistentConfig config = {
-    .vectors = 2,
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
+static constexpr tunesmith::TiledConfig config = {
+    .threads = 256,
+    .unroll = 2,
+    .blocks_per_row = 1,
+    .load = tunesmith::LoadHint::plain,
+    .load_again = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
-
-using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .residual_address = {}, .residual_stride = {}, .w_address = {}, .b_address = {}, .sum_out_address = {}, .sum_out_stride = {}, .y_address = {}, .y_stride = {}, .eps_number = {}}) == 232, "the host fills the parameters by this layout");
@@ -140,7 +114,7 @@ static_assert(sizeof(tunesmith::RowProgramParams::y_address) == 8, "the host fil
 static_assert(sizeof(tunesmith::RowProgramParams::y_stride) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(128, 1)
+extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group>(params);
+  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
 }

@@ -136,15 +136,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 1,
-    .shared_vectors = 0,
-    .load = tunesmith::LoadHint::plain,
+static constexpr tunesmith::PersistentConfig config = {
+    .vectors = 2,
+    .batches = 2,
+    .rows_at_once = 2,
+    .keeps_columns = false,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::ClusterGroup<256, 2>;
-using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
+using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .residual_address = {}, .residual_stride = {}, .w_address = {}, .dsum_out_address = {}, .dsum_out_stride = {}, .dy_address = {}, .dy_stride = {}, .dx_address = {}, .dx_stride = {}, .dresidual_address = {}, .dresidual_stride = {}, .dw_address = {}, .db_address = {}, .eps_number = {}}) == 272, "the host fills the parameters by this layout");
@@ -163,9 +163,9 @@ static_assert(sizeof(tunesmith::RowProgramParams::dw_address) == 8, "the host fi
 static_assert(sizeof(tunesmith::RowProgramParams::db_address) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(128, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_sums_resident<tunesmith::Program, shape, config, Group, Storage>(params);
+  tunesmith::row_program_sums_persistent<tunesmith::Program, shape, config, Group>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(512)

@@ -169,14 +169,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::TiledConfig config = {
-    .threads = 256,
-    .unroll = 2,
-    .blocks_per_row = 1,
+static constexpr tunesmith::ResidentConfig config = {
+    .register_vectors = 1,
+    .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
-    .load_again = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
+
+using Group = tunesmith::ClusterGroup<256, 2>;
+using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .residual_address = {}, .residual_stride = {}, .w_address = {}, .dsum_out_address = {}, .dsum_out_stride = {}, .dscale_address = {}, .dz_address = {}, .dz_stride = {}, .dx_address = {}, .dx_stride = {}, .dresidual_address = {}, .dresidual_stride = {}, .dw_address = {}, .eps_number = {}}) == 272, "the host fills the parameters by this layout");
@@ -197,10 +198,10 @@ static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fi
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_sums_two_pass<tunesmith::Program, shape, config>(params);
+  tunesmith::row_program_sums_resident<tunesmith::Program, shape, config, Group, Storage>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(512)
 row_program_column_sums(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8, 1>(params);
+  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8, tunesmith::rows_of_partial>(params);
 }

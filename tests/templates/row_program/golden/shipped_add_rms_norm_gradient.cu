@@ -113,14 +113,14 @@ struct tunesmith::RowFeatures<shape> {
 };
 
 static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 2,
+    .register_vectors = 1,
     .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::BlockGroup<256>;
-using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
+using Group = tunesmith::ClusterGroup<256, 2>;
+using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .residual_address = {}, .residual_stride = {}, .w_address = {}, .dsum_out_address = {}, .dsum_out_stride = {}, .dy_address = {}, .dy_stride = {}, .dx_address = {}, .dx_stride = {}, .dresidual_address = {}, .dresidual_stride = {}, .dw_address = {}, .eps_number = {}}) == 264, "the host fills the parameters by this layout");

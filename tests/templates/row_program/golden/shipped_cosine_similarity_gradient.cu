@@ -108,15 +108,14 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::PersistentConfig config = {
-    .vectors = 2,
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
+static constexpr tunesmith::TiledConfig config = {
+    .threads = 256,
+    .unroll = 2,
+    .blocks_per_row = 1,
+    .load = tunesmith::LoadHint::plain,
+    .load_again = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
-
-using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .b_address = {}, .b_stride = {}, .dy_address = {}, .da_address = {}, .da_stride = {}, .db_address = {}, .db_stride = {}, .eps_number = {}}) == 224, "the host fills the parameters by this layout");
@@ -129,7 +128,7 @@ static_assert(sizeof(tunesmith::RowProgramParams::db_address) == 8, "the host fi
 static_assert(sizeof(tunesmith::RowProgramParams::db_stride) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(128, 1)
+extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group>(params);
+  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
 }

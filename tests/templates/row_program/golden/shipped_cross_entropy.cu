@@ -99,15 +99,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::PersistentConfig config = {
-    .vectors = 2,
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
+static constexpr tunesmith::ResidentConfig config = {
+    .register_vectors = 1,
+    .shared_vectors = 0,
+    .load = tunesmith::LoadHint::no_allocate,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::ProgramGroup<128, 2>;
+using Group = tunesmith::ClusterGroup<256, 2>;
+using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .target_address = {}, .loss_address = {}, .lse_out_address = {}, .ignore_index_number = {}}) == 192, "the host fills the parameters by this layout");
@@ -116,7 +116,7 @@ static_assert(sizeof(tunesmith::RowProgramParams::loss_address) == 8, "the host 
 static_assert(sizeof(tunesmith::RowProgramParams::lse_out_address) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::ignore_index_number) == 8, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(128, 1)
+extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group>(params);
+  tunesmith::row_program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
 }

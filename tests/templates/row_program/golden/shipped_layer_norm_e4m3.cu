@@ -16,17 +16,17 @@ struct Program {
   using Inputs = TypeList<bf16>;
   using Outputs = TypeList<e4m3>;
   using ColumnArrays = ColumnList<Columns<bf16, 8>, Columns<bf16, 8>>;
-  static constexpr int stages = 3;
+  static constexpr int stages = 2;
   static constexpr int kept = 1;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns>, Reductions<SumOfColumns>, Reductions<LargestColumn>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsOfColumns>, Reductions<LargestColumn>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
     float m;
-    float v9;
+    float v8;
     float q;
     Divisor by_q;
   };
@@ -35,9 +35,8 @@ struct Program {
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
-    if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
+    if constexpr (pass == 2) return {.inputs = 1, .columns = 3, .groups = 0};
     if constexpr (pass == 3) return {.inputs = 1, .columns = 3, .groups = 0};
-    if constexpr (pass == 4) return {.inputs = 1, .columns = 3, .groups = 0};
     return {.inputs = 1, .columns = 0, .groups = 0};
   }
   template <int which>
@@ -62,28 +61,19 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
+    const float m = MomentsOfColumns::mean(partial.value);
+    const float v_ = MomentsOfColumns::variance(partial.value);
     values.m = m;
+    values.v8 = reciprocal_sqrt((v_ + params.eps_number));
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
-    const float v5 = v.input[0][j] - values.m;
-    terms[0][j] = v5 * v5;
-  }
-  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
-      Values& values) {
-    const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
-    values.v9 = reciprocal_sqrt((v_ + params.eps_number));
-  }
-  template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
-      Vector& v, int j, float (*terms)[vector]) {
-    const float y = (((v.input[0][j] - values.m) * values.v9) * v.of_column[0][j]) + v.of_column[1][j];
+    const float y = (((v.input[0][j] - values.m) * values.v8) * v.of_column[0][j]) + v.of_column[1][j];
     terms[0][j] = absolute(y);
     v.input[0][j] = y;  // kept for the outputs
   }
-  static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float largest = LargestColumn::result(partial.value);
     const float q = divide(maximum_or_nan(largest, 1e-12f), 448.0f);
@@ -93,7 +83,7 @@ struct Program {
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[1][vector]) {
-    const float y = (((v.input[0][j] - values.m) * values.v9) * v.of_column[0][j]) + v.of_column[1][j];
+    const float y = (((v.input[0][j] - values.m) * values.v8) * v.of_column[0][j]) + v.of_column[1][j];
     results[0][j] = values.by_q.divide(y);  // z
   }
   template <typename Vector, int vector>
@@ -122,15 +112,14 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::PersistentConfig config = {
-    .vectors = 2,
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
+static constexpr tunesmith::TiledConfig config = {
+    .threads = 256,
+    .unroll = 2,
+    .blocks_per_row = 1,
+    .load = tunesmith::LoadHint::plain,
+    .load_again = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
-
-using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .w_address = {}, .b_address = {}, .z_address = {}, .z_stride = {}, .scale_address = {}, .eps_number = {}}) == 208, "the host fills the parameters by this layout");
@@ -141,7 +130,7 @@ static_assert(sizeof(tunesmith::RowProgramParams::z_stride) == 8, "the host fill
 static_assert(sizeof(tunesmith::RowProgramParams::scale_address) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(128, 1)
+extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group>(params);
+  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
 }

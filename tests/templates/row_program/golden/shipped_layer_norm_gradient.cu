@@ -23,15 +23,15 @@ struct Program {
   static constexpr int sums = 2;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsOfColumns, SumOfColumns>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns, SumOfColumns>, Reductions<SumOfColumns, SumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
     float m;
     float t2;
-    float v14;
-    float v23;
-    float v27;
+    float t6;
+    float v24;
+    float v28;
   };
   struct Groups {};
 
@@ -65,27 +65,28 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float m = MomentsOfColumns::mean(partial.value);
-    const float v_ = MomentsOfColumns::variance(partial.value);
-    const float t2 = reciprocal_sqrt((v_ + params.eps_number));
-    const float t6 = SumOfColumns::result(partial.value + 4);
+    const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
+    const float t6 = SumOfColumns::result(partial.value + 2);
     values.m = m;
-    values.t2 = t2;
-    values.v14 = t2 * t2;
-    values.v27 = divide((t2 * t6), static_cast<float>(params.row.cols));
+    values.t6 = t6;
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
-    const float t3 = v.input[1][j] * v.of_column[0][j];
     const float t1 = v.input[0][j] - values.m;
-    terms[0][j] = t3 * t1;
+    const float t3 = v.input[1][j] * v.of_column[0][j];
+    terms[0][j] = t1 * t1;
+    terms[1][j] = t3 * t1;
   }
   static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
-    const float t4 = SumOfColumns::result(partial.value);
-    const float d_v = ((t4 * (-0.5f)) * values.v14) * values.t2;
-    values.v23 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
+    const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
+    const float t2 = reciprocal_sqrt((v_ + params.eps_number));
+    const float t4 = SumOfColumns::result(partial.value + 2);
+    const float d_v = ((t4 * (-0.5f)) * (t2 * t2)) * t2;
+    values.t2 = t2;
+    values.v24 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
+    values.v28 = divide((t2 * values.t6), static_cast<float>(params.row.cols));
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
@@ -93,7 +94,7 @@ struct Program {
     const float dy = v.input[1][j];
     const float t3 = dy * v.of_column[0][j];
     const float t1 = v.input[0][j] - values.m;
-    results[0][j] = ((t3 * values.t2) + (values.v23 * t1)) - values.v27;  // dx
+    results[0][j] = ((t3 * values.t2) + (values.v24 * t1)) - values.v28;  // dx
     results[1][j] = dy * (t1 * values.t2);  // of dw
     results[2][j] = dy;  // of db
   }
@@ -120,14 +121,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::TiledConfig config = {
-    .threads = 256,
-    .unroll = 2,
-    .blocks_per_row = 1,
-    .load = tunesmith::LoadHint::plain,
-    .load_again = tunesmith::LoadHint::plain,
+static constexpr tunesmith::PersistentConfig config = {
+    .vectors = 2,
+    .batches = 2,
+    .rows_at_once = 2,
+    .keeps_columns = false,
     .store = tunesmith::StoreHint::plain,
 };
+
+using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .w_address = {}, .dy_address = {}, .dy_stride = {}, .dx_address = {}, .dx_stride = {}, .dw_address = {}, .db_address = {}, .eps_number = {}}) == 224, "the host fills the parameters by this layout");
@@ -140,12 +142,12 @@ static_assert(sizeof(tunesmith::RowProgramParams::dw_address) == 8, "the host fi
 static_assert(sizeof(tunesmith::RowProgramParams::db_address) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(128, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_sums_two_pass<tunesmith::Program, shape, config>(params);
+  tunesmith::row_program_sums_persistent<tunesmith::Program, shape, config, Group>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(512)
 row_program_column_sums(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8, 1>(params);
+  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8, tunesmith::rows_of_partial>(params);
 }

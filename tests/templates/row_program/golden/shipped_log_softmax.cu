@@ -12,23 +12,24 @@ struct Program {
   using Inputs = TypeList<bf16>;
   using Outputs = TypeList<bf16>;
   using ColumnArrays = ColumnList<>;
-  static constexpr int stages = 1;
+  static constexpr int stages = 2;
   static constexpr int kept = 0;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LogSumExp<false>>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>, Reductions<SumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
     float m;
-    float v4;
+    float v5;
   };
   struct Groups {};
 
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
+    if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
     return {.inputs = 1, .columns = 0, .groups = 0};
   }
   template <int which>
@@ -48,15 +49,23 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float m = LogSumExp<false>::maximum_of(partial.value);
-    const float s = LogSumExp<false>::sum_of(partial.value);
+    const float m = LargestColumn::result(partial.value);
     values.m = m;
-    values.v4 = logarithm(s);
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
+      Vector& v, int j, float (*terms)[vector]) {
+    terms[0][j] = exponential_of_rounded((v.input[0][j] - values.m));
+  }
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+      Values& values) {
+    const float s = SumOfColumns::result(partial.value);
+    values.v5 = logarithm(s);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[1][vector]) {
-    results[0][j] = (v.input[0][j] - values.m) - values.v4;  // y
+    results[0][j] = (v.input[0][j] - values.m) - values.v5;  // y
   }
   static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}
   static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}
@@ -76,14 +85,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::TiledConfig config = {
-    .threads = 256,
-    .unroll = 2,
-    .blocks_per_row = 1,
+static constexpr tunesmith::ResidentConfig config = {
+    .register_vectors = 2,
+    .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
-    .load_again = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
+
+using Group = tunesmith::BlockGroup<256>;
+using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .y_address = {}, .y_stride = {}}) == 176, "the host fills the parameters by this layout");
@@ -92,5 +102,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::y_stride) == 8, "the host fill
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
+  tunesmith::row_program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
 }

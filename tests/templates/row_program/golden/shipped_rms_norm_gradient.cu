@@ -100,15 +100,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::PersistentConfig config = {
-    .vectors = 2,
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
+static constexpr tunesmith::ResidentConfig config = {
+    .register_vectors = 1,
+    .shared_vectors = 0,
+    .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::ProgramGroup<128, 2>;
+using Group = tunesmith::ClusterGroup<256, 2>;
+using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .w_address = {}, .dy_address = {}, .dy_stride = {}, .dx_address = {}, .dx_stride = {}, .dw_address = {}, .eps_number = {}}) == 216, "the host fills the parameters by this layout");
@@ -120,9 +120,9 @@ static_assert(sizeof(tunesmith::RowProgramParams::dx_stride) == 8, "the host fil
 static_assert(sizeof(tunesmith::RowProgramParams::dw_address) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(128, 1)
+extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_sums_persistent<tunesmith::Program, shape, config, Group>(params);
+  tunesmith::row_program_sums_resident<tunesmith::Program, shape, config, Group, Storage>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(512)

@@ -79,15 +79,14 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 1,
-    .shared_vectors = 0,
-    .load = tunesmith::LoadHint::no_allocate,
+static constexpr tunesmith::TiledConfig config = {
+    .threads = 256,
+    .unroll = 2,
+    .blocks_per_row = 1,
+    .load = tunesmith::LoadHint::plain,
+    .load_again = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
-
-using Group = tunesmith::ClusterGroup<256, 2>;
-using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .z_address = {}, .z_stride = {}, .scale_address = {}}) == 184, "the host fills the parameters by this layout");
@@ -97,5 +96,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::scale_address) == 8, "the host
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
+  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
 }

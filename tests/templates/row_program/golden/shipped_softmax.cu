@@ -97,14 +97,14 @@ struct tunesmith::RowFeatures<shape> {
 };
 
 static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 2,
+    .register_vectors = 1,
     .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::BlockGroup<256>;
-using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
+using Group = tunesmith::ClusterGroup<256, 2>;
+using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .y_address = {}, .y_stride = {}}) == 176, "the host fills the parameters by this layout");

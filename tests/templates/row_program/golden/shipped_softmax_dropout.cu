@@ -14,12 +14,12 @@ struct Program {
   using Inputs = TypeList<bf16>;
   using Outputs = TypeList<bf16>;
   using ColumnArrays = ColumnList<>;
-  static constexpr int stages = 1;
-  static constexpr int kept = 0;
+  static constexpr int stages = 2;
+  static constexpr int kept = 1;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LogSumExp<false>>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>, Reductions<SumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -34,6 +34,8 @@ struct Program {
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
+    if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
+    if constexpr (pass == 3) return {.inputs = 1, .columns = 0, .groups = 0};
     return {.inputs = 1, .columns = 0, .groups = 0};
   }
   template <int which>
@@ -57,9 +59,19 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float m = LogSumExp<false>::maximum_of(partial.value);
-    const float s = LogSumExp<false>::sum_of(partial.value);
+    const float m = LargestColumn::result(partial.value);
     values.m = m;
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
+      Vector& v, int j, float (*terms)[vector]) {
+    const float v5 = exponential_of_rounded((v.input[0][j] - values.m));
+    terms[0][j] = v5;
+    v.input[0][j] = v5;  // kept for the outputs
+  }
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+      Values& values) {
+    const float s = SumOfColumns::result(partial.value);
     values.s = s;
     values.by_s = Divisor(s);
   }
@@ -68,6 +80,13 @@ struct Program {
       float (&results)[1][vector]) {
     const bool keep = params.p_number <= uniform_number(static_cast<int>(params.seed_number), v.row, v.column + j, 0);
     results[0][j] = keep ? values.by_v12.divide(values.by_s.divide(exponential_of_rounded((v.input[0][j] - values.m)))) : 0.0f;  // y
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void outputs_of_kept(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
+      float (&results)[1][vector]) {
+    const float v5 = v.input[0][j];
+    const bool keep = params.p_number <= uniform_number(static_cast<int>(params.seed_number), v.row, v.column + j, 0);
+    results[0][j] = keep ? values.by_v12.divide(values.by_s.divide(v5)) : 0.0f;  // y
   }
   static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}
   static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}
@@ -87,14 +106,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::TiledConfig config = {
-    .threads = 256,
-    .unroll = 2,
-    .blocks_per_row = 1,
+static constexpr tunesmith::ResidentConfig config = {
+    .register_vectors = 1,
+    .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
-    .load_again = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
+
+using Group = tunesmith::ClusterGroup<256, 2>;
+using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .y_address = {}, .y_stride = {}, .p_number = {}, .seed_number = {}}) == 192, "the host fills the parameters by this layout");
@@ -105,5 +125,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::seed_number) == 8, "the host f
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
+  tunesmith::row_program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
 }

@@ -16,19 +16,21 @@ struct Program {
   using Inputs = TypeList<bf16, bf16>;
   using Outputs = TypeList<bf16>;
   using ColumnArrays = ColumnList<>;
-  static constexpr int stages = 2;
+  static constexpr int stages = 3;
   static constexpr int kept = 2;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LogSumExp<false>>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>, Reductions<SumOfColumns>, Reductions<SumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
     float t1;
+    float v9;
+    bool v14;
     float t2;
-    float v17;
-    float v18;
+    float v25;
+    float v26;
     Divisor by_t1;
   };
   struct Groups {};
@@ -36,8 +38,9 @@ struct Program {
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
-    if constexpr (pass == 2) return {.inputs = 3, .columns = 0, .groups = 0};
+    if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
     if constexpr (pass == 3) return {.inputs = 3, .columns = 0, .groups = 0};
+    if constexpr (pass == 4) return {.inputs = 3, .columns = 0, .groups = 0};
     return {.inputs = 3, .columns = 0, .groups = 0};
   }
   template <int which>
@@ -53,7 +56,7 @@ struct Program {
   static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {
     const float t1 = 1.0f - params.p_number;
     values.t1 = t1;
-    values.v17 = divide(1.0f, t1);
+    values.v25 = divide(1.0f, t1);
     values.by_t1 = Divisor(t1);
   }
   template <typename Vector, int vector>
@@ -63,11 +66,22 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float t2 = LogSumExp<false>::result(partial.value);
-    values.t2 = t2;
+    const float v9 = LargestColumn::result(partial.value);
+    values.v9 = v9;
+    values.v14 = (v9 - v9) == 0.0f;
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
+      Vector& v, int j, float (*terms)[vector]) {
+    terms[0][j] = exponential_of_rounded((v.input[0][j] - values.v9));
+  }
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+      Values& values) {
+    const float t2 = values.v14 ? (values.v9 + logarithm(SumOfColumns::result(partial.value))) : values.v9;
+    values.t2 = t2;
+  }
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const bool keep = params.p_number <= uniform_number(static_cast<int>(params.seed_number), v.row, v.column + j, 0);
     const float t4 = keep ? v.input[1][j] : 0.0f;
@@ -76,10 +90,10 @@ struct Program {
     v.input[0][j] = t4;  // kept for the outputs
     v.input[1][j] = t3;  // kept for the outputs
   }
-  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {
     const float t5 = SumOfColumns::result(partial.value);
-    values.v18 = values.v17 * t5;
+    values.v26 = values.v25 * t5;
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
@@ -87,14 +101,14 @@ struct Program {
     const bool keep = params.p_number <= uniform_number(static_cast<int>(params.seed_number), v.row, v.column + j, 0);
     const float t4 = keep ? v.input[1][j] : 0.0f;
     const float t3 = exponential_of_rounded((v.input[0][j] - values.t2));
-    results[0][j] = (values.by_t1.divide(t4) * t3) - (values.v18 * t3);  // dx
+    results[0][j] = (values.by_t1.divide(t4) * t3) - (values.v26 * t3);  // dx
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs_of_kept(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[1][vector]) {
     const float t4 = v.input[0][j];
     const float t3 = v.input[1][j];
-    results[0][j] = (values.by_t1.divide(t4) * t3) - (values.v18 * t3);  // dx
+    results[0][j] = (values.by_t1.divide(t4) * t3) - (values.v26 * t3);  // dx
   }
   static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}
   static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}
@@ -114,14 +128,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::TiledConfig config = {
-    .threads = 256,
-    .unroll = 2,
-    .blocks_per_row = 1,
+static constexpr tunesmith::ResidentConfig config = {
+    .register_vectors = 2,
+    .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
-    .load_again = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
+
+using Group = tunesmith::BlockGroup<256>;
+using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .dy_address = {}, .dy_stride = {}, .dx_address = {}, .dx_stride = {}, .p_number = {}, .seed_number = {}}) == 208, "the host fills the parameters by this layout");
@@ -134,5 +149,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::seed_number) == 8, "the host f
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
+  tunesmith::row_program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
 }

@@ -65,14 +65,14 @@ struct tunesmith::RowFeatures<shape> {
 };
 
 static constexpr tunesmith::ResidentConfig config = {
-    .register_vectors = 1,
+    .register_vectors = 2,
     .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::ClusterGroup<256, 2>;
-using Storage = tunesmith::InRegisters<tunesmith::PackedVector>;
+using Group = tunesmith::BlockGroup<256>;
+using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .up_address = {}, .up_stride = {}, .y_address = {}, .y_stride = {}}) == 192, "the host fills the parameters by this layout");

@@ -101,14 +101,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::TiledConfig config = {
-    .threads = 256,
-    .unroll = 2,
-    .blocks_per_row = 1,
-    .load = tunesmith::LoadHint::no_allocate,
-    .load_again = tunesmith::LoadHint::plain,
+static constexpr tunesmith::PersistentConfig config = {
+    .vectors = 2,
+    .batches = 2,
+    .rows_at_once = 2,
+    .keeps_columns = false,
     .store = tunesmith::StoreHint::plain,
 };
+
+using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .bias_address = {}, .weight_address = {}, .weight_stride = {}, .expert_address = {}, .expert_stride = {}, .scale_number = {}}) == 208, "the host fills the parameters by this layout");
@@ -119,7 +120,7 @@ static_assert(sizeof(tunesmith::RowProgramParams::expert_address) == 8, "the hos
 static_assert(sizeof(tunesmith::RowProgramParams::expert_stride) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::scale_number) == 4, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(128, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
+  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group>(params);
 }

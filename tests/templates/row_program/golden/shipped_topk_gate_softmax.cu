@@ -107,15 +107,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::PersistentConfig config = {
-    .vectors = 2,
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
+static constexpr tunesmith::ResidentConfig config = {
+    .register_vectors = 2,
+    .shared_vectors = 0,
+    .load = tunesmith::LoadHint::no_allocate,
     .store = tunesmith::StoreHint::plain,
 };
 
-using Group = tunesmith::ProgramGroup<128, 2>;
+using Group = tunesmith::BlockGroup<256>;
+using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .weight_address = {}, .weight_stride = {}, .expert_address = {}, .expert_stride = {}}) == 192, "the host fills the parameters by this layout");
@@ -124,7 +124,7 @@ static_assert(sizeof(tunesmith::RowProgramParams::weight_stride) == 8, "the host
 static_assert(sizeof(tunesmith::RowProgramParams::expert_address) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::expert_stride) == 8, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(128, 1)
+extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group>(params);
+  tunesmith::row_program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
 }

@@ -14,21 +14,18 @@ struct Program {
   using Inputs = TypeList<bf16>;
   using Outputs = TypeList<bf16>;
   using ColumnArrays = ColumnList<>;
-  static constexpr int stages = 2;
+  static constexpr int stages = 1;
   static constexpr int kept = 0;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   static constexpr int columns_chosen = 8;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn, TopColumns<columns_chosen, 0>>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<LogSumExp<false>, TopColumns<columns_chosen, 0>>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
     float dweight[columns_chosen];
-    float v2;
-    bool v8;
     float l;
-    float v_[columns_chosen];
     int i[columns_chosen];
     float d_v[columns_chosen];
     float d_l;
@@ -38,7 +35,6 @@ struct Program {
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
-    if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
     return {.inputs = 1, .columns = 0, .groups = 0};
   }
   template <int which>
@@ -64,36 +60,19 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float v2 = LargestColumn::result(partial.value);
-    float v_[columns_chosen];
-#pragma unroll
-    for (int rank = 0; rank < columns_chosen; ++rank)
-      v_[rank] = TopColumns<columns_chosen, 0>::value(partial.value + 1, rank);
+    const float l = LogSumExp<false>::result(partial.value);
     int i[columns_chosen];
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)
-      i[rank] = TopColumns<columns_chosen, 0>::column(partial.value + 1, rank);
-    values.v2 = v2;
-    values.v8 = (v2 - v2) == 0.0f;
+      i[rank] = TopColumns<columns_chosen, 0>::column(partial.value + 3, rank);
+    float v_[columns_chosen];
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)
-      values.v_[rank] = v_[rank];
-#pragma unroll
-    for (int rank = 0; rank < columns_chosen; ++rank)
-      values.i[rank] = i[rank];
-  }
-  template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
-      Vector& v, int j, float (*terms)[vector]) {
-    terms[0][j] = exponential_of_rounded((v.input[0][j] - values.v2));
-  }
-  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
-      Values& values) {
-    const float l = values.v8 ? (values.v2 + logarithm(SumOfColumns::result(partial.value))) : values.v2;
+      v_[rank] = TopColumns<columns_chosen, 0>::value(partial.value + 3, rank);
     float d_v[columns_chosen];
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)
-      d_v[rank] = values.dweight[rank] * exponential_of_rounded((values.v_[rank] - l));
+      d_v[rank] = values.dweight[rank] * exponential_of_rounded((v_[rank] - l));
     Reductions<SumOfColumns>::Value chosen_d_l = Reductions<SumOfColumns>::identity();
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank) {
@@ -104,17 +83,20 @@ struct Program {
     values.l = l;
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)
+      values.i[rank] = i[rank];
+#pragma unroll
+    for (int rank = 0; rank < columns_chosen; ++rank)
       values.d_v[rank] = d_v[rank];
     values.d_l = d_l;
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[1][vector]) {
-    float v19 = 0.0f;
+    float v10 = 0.0f;
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)
-      v19 = values.i[rank] == static_cast<int>(v.column) + j ? v19 + values.d_v[rank] : v19;
-    results[0][j] = v19 + (values.d_l * exponential_of_rounded((v.input[0][j] - values.l)));  // dx
+      v10 = values.i[rank] == static_cast<int>(v.column) + j ? v10 + values.d_v[rank] : v10;
+    results[0][j] = v10 + (values.d_l * exponential_of_rounded((v.input[0][j] - values.l)));  // dx
   }
   static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}
   static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}
@@ -134,15 +116,14 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::PersistentConfig config = {
-    .vectors = 2,
-    .batches = 2,
-    .rows_at_once = 2,
-    .keeps_columns = false,
+static constexpr tunesmith::TiledConfig config = {
+    .threads = 256,
+    .unroll = 2,
+    .blocks_per_row = 1,
+    .load = tunesmith::LoadHint::plain,
+    .load_again = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
-
-using Group = tunesmith::ProgramGroup<128, 2>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .dweight_address = {}, .dweight_stride = {}, .dx_address = {}, .dx_stride = {}}) == 192, "the host fills the parameters by this layout");
@@ -151,7 +132,7 @@ static_assert(sizeof(tunesmith::RowProgramParams::dweight_stride) == 8, "the hos
 static_assert(sizeof(tunesmith::RowProgramParams::dx_address) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::dx_stride) == 8, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(128, 1)
+extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_persistent<tunesmith::Program, shape, config, Group>(params);
+  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
 }

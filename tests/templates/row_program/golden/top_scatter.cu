@@ -99,14 +99,15 @@ struct tunesmith::RowFeatures<shape> {
   using Mask = tunesmith::NoMask;
 };
 
-static constexpr tunesmith::TiledConfig config = {
-    .threads = 256,
-    .unroll = 2,
-    .blocks_per_row = 1,
+static constexpr tunesmith::ResidentConfig config = {
+    .register_vectors = 2,
+    .shared_vectors = 0,
     .load = tunesmith::LoadHint::plain,
-    .load_again = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
+
+using Group = tunesmith::BlockGroup<256>;
+using Storage = tunesmith::InRegisters<tunesmith::FloatVector>;
 
 static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .y_address = {}, .y_stride = {}}) == 176, "the host fills the parameters by this layout");
@@ -115,5 +116,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::y_stride) == 8, "the host fill
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
+  tunesmith::row_program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
 }

@@ -1,0 +1,113 @@
+// Attention's backward pass through the typed interface: one call and a plan give the same bits, addresses enable options,
+// and gradients add up.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "tunesmith/tunesmith.h"
+
+namespace tunesmith {
+namespace {
+
+constexpr std::int64_t heads = 2, queries = 9, keys = 12, head_dim = 16;
+
+std::vector<float> random_numbers(std::int64_t count, unsigned seed) {
+  std::mt19937 random(seed);  // NOLINT(bugprone-random-generator-seed): every run has the same numbers
+  std::normal_distribution<float> normal;
+  std::vector<float> numbers(static_cast<std::size_t>(count));
+  for (float& number : numbers) number = normal(random);
+  return numbers;
+}
+
+class AttentionBackwardEngine : public testing::Test {
+ protected:
+  AttentionBackwardEngine() {
+    problem_.dtype = DType::f32;
+    engine_.run(
+        static_cast<const AttentionProblem&>(problem_),
+        {.q = q_.data(), .k = k_.data(), .v = v_.data(), .sinks = sinks_.data(), .o = o_.data(), .lse = lse_.data()});
+  }
+
+  static EngineOptions options() {
+    EngineOptions options;
+    options.device = "host";
+    options.mode = Mode::off;
+    return options;
+  }
+  AttentionBackwardArrays arrays() {
+    return {.q = q_.data(),
+            .k = k_.data(),
+            .v = v_.data(),
+            .sinks = sinks_.data(),
+            .o = o_.data(),
+            .lse = lse_.data(),
+            .dout = dout_.data(),
+            .dq = dq_.data(),
+            .dk = dk_.data(),
+            .dv = dv_.data()};
+  }
+
+  Engine engine_{options()};
+  AttentionBackwardProblem problem_{{.heads = heads, .seq_q = queries, .seq_kv = keys, .head_dim = head_dim}};
+  std::vector<float> q_ = random_numbers(heads * queries * head_dim, 1), k_ = random_numbers(heads * keys * head_dim, 2),
+                     v_ = random_numbers(heads * keys * head_dim, 3), dout_ = random_numbers(heads * queries * head_dim, 4),
+                     sinks_ = random_numbers(heads, 5), o_ = q_, lse_ = std::vector<float>(heads * queries), dq_ = q_,
+                     dk_ = k_, dv_ = v_, dsinks_ = sinks_;
+};
+
+TEST_F(AttentionBackwardEngine, OneCallAndAPlanGiveTheSameBits) {
+  engine_.run(problem_, arrays());
+  const std::vector<float> dq = dq_, dk = dk_, dv = dv_;
+  std::fill(dq_.begin(), dq_.end(), NAN);
+  AttentionBackwardProblem with_sinks = problem_;
+  with_sinks.sinks = true;
+  const Plan plan = engine_.prepare(with_sinks);
+  plan.launch({{"q", q_.data()},
+               {"k", k_.data()},
+               {"v", v_.data()},
+               {"sinks", sinks_.data()},
+               {"o", o_.data()},
+               {"lse", lse_.data()},
+               {"dout", dout_.data()},
+               {"dq", dq_.data()},
+               {"dk", dk_.data()},
+               {"dv", dv_.data()}});
+  EXPECT_EQ(dq_, dq);
+  EXPECT_EQ(dk_, dk);
+  EXPECT_EQ(dv_, dv);
+  for (const float gradient : dq) EXPECT_TRUE(std::isfinite(gradient));
+}
+
+// The gradient of the sinks is that of a difference quotient of the forward pass.
+TEST_F(AttentionBackwardEngine, AnAddressEnablesItsGradient) {
+  AttentionBackwardArrays with_sinks = arrays();
+  with_sinks.dsinks = dsinks_.data();
+  engine_.run(problem_, with_sinks);
+  const auto loss = [&](float change) {
+    std::vector<float> sinks = sinks_, o = o_, lse = lse_;
+    sinks[1] += change;
+    engine_.run(static_cast<const AttentionProblem&>(problem_),
+                {.q = q_.data(), .k = k_.data(), .v = v_.data(), .sinks = sinks.data(), .o = o.data(), .lse = lse.data()});
+    double sum = 0;
+    for (std::size_t i = 0; i < o.size(); ++i) sum += static_cast<double>(o[i]) * static_cast<double>(dout_[i]);
+    return sum;
+  };
+  constexpr float step = 0.01f;
+  EXPECT_NEAR(dsinks_[1], (loss(step) - loss(-step)) / (2.0 * static_cast<double>(step)), 2e-3);
+  EXPECT_GT(std::fabs(dsinks_[1]), 0.02f);
+}
+
+TEST_F(AttentionBackwardEngine, GradientsAddUp) {
+  engine_.run(problem_, arrays());
+  const std::vector<float> once = dk_;
+  AttentionBackwardProblem adding = problem_;
+  adding.accumulate = true;
+  engine_.run(adding, arrays());
+  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_EQ(dk_[i], 2 * once[i]) << i;
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,111 @@
+// Packed sequences of attention's backward pass on the host executor: NaN and inf in other sequences reach no gradient, and
+// sequences of length 0 leave their neighbours alone.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "templates/half.h"
+#include "tests/support/host_kernels.h"
+#include "tests/templates/attention/mods.h"
+#include "tuner/verify.h"
+
+namespace tunesmith {
+namespace {
+
+using test::AttentionArraysOnHost;
+using test::Case;
+
+constexpr std::int64_t heads = 2;
+/// Some sequences are empty: both sides of one, the queries of one, the keys of one.
+constexpr std::int32_t q_starts[] = {0, 37, 38, 38, 38, 103, 130}, kv_starts[] = {0, 20, 90, 90, 111, 111, 150};
+constexpr std::int64_t batch = std::size(q_starts) - 1;
+
+bool is_poisoned(std::int64_t sequence) { return sequence % 2 == 1; }
+
+class AttentionBackwardPacked : public test::HostKernels {
+ protected:
+  /// Runs the kernels on random inputs. `poison` replaces all inputs of every second sequence.
+  AttentionArraysOnHost run(const Case& c, const Executable& executable, float poison) {
+    AttentionArraysOnHost arrays(c.problem, 3);
+    std::memcpy(arrays["cu_seqlens_q"].data, q_starts, sizeof q_starts);
+    std::memcpy(arrays["cu_seqlens_kv"].data, kv_starts, sizeof kv_starts);
+    const std::int64_t total_q = c.problem.fields.integer("total_q");
+    for (std::int64_t i = 0; i < heads * total_q; ++i)  // o and lse were filled for other lengths
+      write_element(DType::f32, arrays["lse"].data, i, 3 + 0.01f * static_cast<float>(i % 17));
+    const auto fill = [&](const char* name, std::span<const std::int32_t> starts, bool by_heads) {
+      const HostArray& array = arrays[name];
+      const std::int64_t per_position = array.info.elements() / (by_heads ? heads * total_q : starts[batch]);
+      for (std::int64_t b = 0; b < batch; ++b)
+        for (std::int64_t p = starts[static_cast<std::size_t>(b)]; p < starts[static_cast<std::size_t>(b) + 1]; ++p)
+          for (std::int64_t part = 0; part < (by_heads ? heads : 1); ++part)
+            for (std::int64_t i = 0; i < per_position && is_poisoned(b); ++i)
+              write_element(array.info.dtype, array.data, (part * total_q + p) * per_position + i, poison);
+    };
+    if (poison != 0) {
+      for (const char* name : {"q", "o", "dout"}) fill(name, q_starts, false);
+      for (const char* name : {"k", "v"}) fill(name, kv_starts, false);
+      for (const char* name : {"lse", "dlse"}) fill(name, q_starts, true);
+    }
+    std::vector<void*> addresses;
+    for (const HostArray& array : arrays.all()) {
+      if (array.info.output) std::memset(array.data, 0xFF, static_cast<std::size_t>(array.info.extent_bytes()));
+      addresses.push_back(array.data);
+    }
+    executable.enqueue(addresses, nullptr);
+    return arrays;
+  }
+};
+
+TEST_F(AttentionBackwardPacked, NaNAndInfOfOtherSequencesReachNoGradient) {
+  std::vector<Case> cases;
+  for (const char* more :
+       {"", ",causal=bottom-right", ",window_left=9,dropout=0.3,softcap=5", ",head_dim=128,head_dim_v=24"})
+    for (const auto& [dtype, variant] :
+         std::vector<std::pair<const char*, const char*>>{{"f32", "simt"}, {"bf16", "mma"}, {"f16", "mma"}}) {
+      Problem problem{
+          "attention_backward",
+          parse_fields("heads=2,seq_q=80,seq_kv=80,head_dim=32,varlen=1,batch=6,total_q=130,total_kv=150,dlse=1", "fields")};
+      for (const auto& [name, value] : parse_fields(more[0] == ',' ? more + 1 : more, "fields"))
+        problem.fields.set(name, value);
+      problem.fields.set("dtype", std::string(dtype));
+      problem = find_op(problem.op).normalize(problem);
+      cases.push_back(
+          {problem, find_op(problem.op)
+                        .parse(problem)
+                        ->complete_config(device_.info(), {parse_fields(std::string("variant=") + variant, "config")})});
+    }
+  with_executables(cases, [&](const Case& c, const Executable& executable) {
+    const AttentionArraysOnHost clean = run(c, executable, 0);
+    for (const float poison : {static_cast<float>(NAN), static_cast<float>(INFINITY)}) {
+      const AttentionArraysOnHost poisoned = run(c, executable, poison);
+      for (const char* name : {"dq", "dk", "dv"}) {
+        const std::span<const std::int32_t> starts = name[1] == 'q' ? q_starts : kv_starts;
+        const std::int64_t width = clean[name].info.elements() / starts[batch];
+        bool arrived = false;
+        for (std::size_t b = 0; b < batch; ++b)
+          for (std::int64_t i = starts[b] * width; i < starts[b + 1] * width; ++i) {
+            const double a = clean.real(name, i), p = poisoned.real(name, i);
+            ASSERT_TRUE(std::isfinite(a)) << c.text() << ": " << name << "[" << i << "]";  // every element is written
+            if (is_poisoned(static_cast<std::int64_t>(b)))
+              arrived = arrived || std::isnan(p);
+            else
+              ASSERT_EQ(a, p) << c.text() << ": " << name << "[" << i << "], sequence " << b;
+            // Without keys or without queries all gradients are zeros.
+            if (q_starts[b] == q_starts[b + 1] || kv_starts[b] == kv_starts[b + 1]) {
+              ASSERT_EQ(p, 0) << name << " " << b;
+            }
+          }
+        EXPECT_TRUE(arrived) << c.text() << ": " << name;  // the poison was there
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tunesmith

@@ -1,0 +1,75 @@
+// The programs of the kernel tests use the whole language: every operation, function, reduction, type and kind occurs in
+// one of them.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+#include <string>
+
+#include "templates/row_program/functions.h"
+#include "templates/row_program/parse.h"
+#include "tests/templates/row_program/op_cases.h"
+
+namespace tunesmith {
+namespace {
+
+using namespace row_program;
+
+template <typename Enum>
+void expect_all(const std::set<Enum>& found, const std::set<Enum>& never, const char* what) {
+  for (std::size_t i = 0; i < enum_names<Enum>.size(); ++i)
+    if (const auto value = static_cast<Enum>(i); !never.contains(value)) {
+      EXPECT_TRUE(found.contains(value)) << "no program has " << what << " " << enum_names<Enum>[i];
+    }
+}
+
+TEST(RowProgramCoverage, KernelTestsUseTheWholeLanguage) {
+  std::set<Operation> operations;
+  std::set<Reducer> reducers, reducers_of_groups, reducers_of_chosen;
+  std::set<Type> full_inputs, full_outputs, rounded_to;
+  std::set<Kind> inputs, outputs;
+  std::set<std::string> texts;
+  for (const test::NamedProgram& named : test::row_programs()) {
+    texts.insert(named.text);
+    const Program program = with_dtype(parse(named.text), Type::f32);
+    for (const Node& node : program.nodes) {
+      operations.insert(node.operation);
+      if (node.operation == Operation::round_to) rounded_to.insert(node.type);
+    }
+    for (const Reduction& reduction : program.reductions)
+      (reduction.of_top ? reducers_of_chosen : reduction.grouped ? reducers_of_groups : reducers).insert(reduction.reducer);
+    for (const Monoid& monoid : program.monoids)
+      for (const Node& node : monoid.nodes) operations.insert(node.operation);
+    for (const Input& input : program.inputs) {
+      inputs.insert(input.kind);
+      if (input.kind == Kind::full) full_inputs.insert(*input.type);
+    }
+    for (const row_program::Output& output : program.outputs) {
+      outputs.insert(output.kind);
+      if (output.kind == Kind::full) full_outputs.insert(*output.type);
+    }
+  }
+  expect_all(operations, {}, "the operation");
+  expect_all(reducers, {}, "the reduction");
+  expect_all(reducers_of_groups, {Reducer::topk}, "for groups the reduction");
+  expect_all(reducers_of_chosen, {Reducer::topk}, "of chosen columns the reduction");
+  const std::set<Type> not_yet{Type::i32, Type::boolean};  // check_supported() rejects them
+  expect_all(full_inputs, not_yet, "an input [row, col] of the type");
+  expect_all(full_outputs, not_yet, "an output [row, col] of the type");
+  expect_all(rounded_to, {Type::boolean}, "a conversion to");
+  expect_all(inputs, {}, "an input of the kind");
+  expect_all(outputs, {Kind::scalar}, "an output of the kind");  // [col]: colsum
+  const auto called = [&](const std::string& call) {
+    for (const std::string& text : texts)
+      if (text.find(call) != std::string::npos) return true;
+    return false;
+  };
+  for (const Function& function : functions()) {
+    const std::string call = std::string(function.name) + "(";
+    EXPECT_TRUE(called(" " + call) || called("(" + call)) << "no program calls " << function.name;
+  }
+}
+
+}  // namespace
+}  // namespace tunesmith
