@@ -11,8 +11,8 @@
 //
 // Masks       K/V tiles run from last to first, so partial tiles of a causal mask come first and full tiles need no mask
 //             code. A warpgroup releases fully masked tiles without computing on them.
-// Rescaling   O is rescaled only when the running maximum has grown by more than 2^8 (FlashAttention-4). head_dim 64 tensor
-// cores also sum P, against 8 columns of ones (WgmmaTiles::sums_weights), and add the ALiBi bias
+// Rescaling   O is rescaled only when the running maximum has grown by more than 2^8 (FlashAttention-4).
+// head_dim 64 Tensor cores also sum P, against 8 columns of ones (WgmmaTiles::sums_weights), and add the ALiBi bias
 //             (BiasTiles), because instruction issue, not the tensor cores, is the bottleneck. O is divided by the sum of
 //             rounded weights. A caller's lse is that of a second sum of unrounded ones (UnroundedSums).
 //
@@ -22,7 +22,7 @@
 #include "attention/wgmma_consumer.cuh"
 #include "attention/wgmma_producer.cuh"
 
-#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+#if TUNESMITH_HAS_SM90A
 
 namespace tunesmith {
 
