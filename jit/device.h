@@ -70,8 +70,7 @@ class Device {
   virtual std::unique_ptr<PreparedKernel> prepare(const Module& module, const KernelLaunch& launch) = 0;
 
   /// Prepares a tensor map that has passed TensorMaps' checks. `array` is the name of its array, for errors. Throws
-  /// Error(unsupported) on a device without TMA: a GPU before sm_90, and the host executor, which does not emulate TMA,
-  /// transaction barriers or wgmma.
+  /// Error(unsupported) on a device without TMA: a GPU before sm_90.
   virtual std::unique_ptr<PreparedTensorMap> prepare_tensor_map(const LaunchPlan::TensorMap& map, const std::string& array) {
     static_cast<void>(map);
     throw Error(ErrorCode::unsupported, "array '", array, "' is loaded through a tensor map, which ", info().name,

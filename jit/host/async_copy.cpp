@@ -34,10 +34,13 @@ void ResidentGroup::async_copy_wait(abi::Thread& thread, unsigned pending) {
 }
 
 void ResidentGroup::check_copies_landed(Fiber& fiber) {
-  if (fiber.copies.empty()) return;
+  const std::size_t started = fiber.copies.size() + fiber.stores.size() + fiber.products.size();
+  if (started == 0) return;
   ResidentGroup& group = *fiber.group;
-  group.failure_ = group.describe(fiber) + " returns without waiting for " + std::to_string(fiber.copies.size()) +
-                   " of its asynchronous copies";
+  const char* const what = !fiber.copies.empty()   ? " of its asynchronous copies"
+                           : !fiber.stores.empty() ? " of its stores through TMA"
+                                                   : " of its warpgroup's products";
+  group.failure_ = group.describe(fiber) + " returns without waiting for " + std::to_string(started) + what;
   group.stop(fiber);
 }
 

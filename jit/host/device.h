@@ -51,6 +51,9 @@ class HostDevice final : public Device {
   /// Error(device_failed) for an unknown entry.
   std::unique_ptr<PreparedKernel> prepare(const Module& module, const KernelLaunch& launch) override;
 
+  /// Tensor maps whose boxes are as wide as their swizzle; throws Error(unsupported) for others.
+  std::unique_ptr<PreparedTensorMap> prepare_tensor_map(const LaunchPlan::TensorMap& map, const std::string& array) override;
+
   void synchronize(Stream stream) override;
   bool is_capturing(Stream stream) const override;
   std::vector<double> time_us(std::span<const std::function<void(Stream)>> works, bool flush_l2) override;

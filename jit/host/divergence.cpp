@@ -17,11 +17,19 @@ std::string ResidentGroup::describe(const Fiber& fiber, const Fiber* relative_to
 }
 
 std::string ResidentGroup::describe_wait(const Fiber& fiber) const {
-  static constexpr const char* names[] = {"sync_warp",       "shuffle_xor",
-                                          "shuffle",         "ballot",
-                                          "any_in_warp",     "all_in_warp",
-                                          "load_matrix_x4",  "load_matrix_x4_transposed",
-                                          "store_matrix_x4", "multiply_accumulate_16x8x16"};
+  static constexpr const char* names[] = {"sync_warp",
+                                          "shuffle_xor",
+                                          "shuffle",
+                                          "ballot",
+                                          "any_in_warp",
+                                          "all_in_warp",
+                                          "load_matrix_x4",
+                                          "load_matrix_x4_transposed",
+                                          "store_matrix_x4",
+                                          "multiply_accumulate_16x8x16",
+                                          "elect_one",
+                                          "store_matrices_transposed",
+                                          "wgmma"};
   switch (fiber.wait) {
     case Wait::nothing: return "runs";
     case Wait::returned: return "has returned";
@@ -37,13 +45,23 @@ std::string ResidentGroup::describe_wait(const Fiber& fiber) const {
                     static_cast<const void*>(fiber.awaited_word), tag_in(fiber.awaited_word));
       return text;
     }
+    case Wait::barrier_wait:
+      return "waits at a barrier for phase " + std::to_string(fiber.awaited_value) + ", which lacks " +
+             std::to_string(fiber.transaction_barrier->missing) + " arrivals and " +
+             std::to_string(fiber.transaction_barrier->bytes()) + " bytes";
+    case Wait::sync_threads:
+      return "waits in sync_threads, where " + std::to_string(fiber.named_barrier->arrived) + " of " +
+             std::to_string(fiber.named_barrier->threads) + " threads are";
+    case Wait::wait_for_count:
+      return "waits for the count " + std::to_string(fiber.awaited_value) + " of a word that is " +
+             std::to_string(__atomic_load_n(fiber.counter, __ATOMIC_RELAXED));
     default: return std::string("waits in ") + names[static_cast<int>(fiber.wait)];
   }
 }
 
-// Returns the first thread that this one waits for; none if any thread could publish the awaited word.
+// Returns the first thread that this one waits for; none if any thread could make the awaited condition true.
 const ResidentGroup::Fiber* ResidentGroup::missing_partner(const Fiber& fiber) const {
-  if (fiber.wait == Wait::await) return nullptr;
+  if (is_polled(fiber.wait)) return nullptr;
   std::size_t first = fiber.block * threads_;
   std::size_t last = first + threads_;
   if (fiber.wait == Wait::sync_cluster || fiber.wait == Wait::cluster_wait) {
@@ -62,19 +80,19 @@ const ResidentGroup::Fiber* ResidentGroup::missing_partner(const Fiber& fiber) c
   return nullptr;
 }
 
-// Reports whether this thread waits, directly or through others, for one that awaits a word. A chain of partners goes from
-// lanes to block to cluster; a longer chain is a cycle.
+// Reports whether this thread waits, directly or through others, for one that awaits a condition. A chain of partners goes
+// from lanes to block to cluster; a longer chain is a cycle.
 bool ResidentGroup::leads_to_await(const Fiber& fiber) const {
   const Fiber* at = &fiber;
   for (int step = 0; at != nullptr && step < 8; ++step) {
-    if (at->wait == Wait::await) return true;
+    if (is_polled(at->wait)) return true;
     at = at->wait == Wait::returned ? nullptr : missing_partner(*at);
   }
   return false;
 }
 
 // Reports the cause and not its consequences: first a thread that waits for one that has returned, then threads that wait
-// for each other, then a word that no thread can publish.
+// for each other, then a condition that no thread can make true.
 std::string ResidentGroup::describe_divergence() const {
   const Fiber* waiting = nullptr;
   const Fiber* missing = nullptr;
@@ -83,7 +101,7 @@ std::string ResidentGroup::describe_divergence() const {
   for (std::size_t i = 0; i < blocks_ * threads_; ++i) {
     const Fiber& fiber = *fibers_[i];
     if (fiber.wait == Wait::returned) continue;
-    if (fiber.wait == Wait::await && await_count++ == 0) awaiting = &fiber;
+    if (is_polled(fiber.wait) && await_count++ == 0) awaiting = &fiber;
     const Fiber* const partner = missing_partner(fiber);
     if (partner == nullptr) continue;
     if (partner->wait == Wait::returned || (missing == nullptr && !leads_to_await(*partner))) {
@@ -96,8 +114,10 @@ std::string ResidentGroup::describe_divergence() const {
     return describe(*waiting) + " " + describe_wait(*waiting) + " but " + describe(*missing, waiting) + " " +
            describe_wait(*missing);
   if (awaiting == nullptr) return "no thread can run, and none waits (a defect of the host executor)";
-  std::string text = describe(*awaiting) + " " + describe_wait(*awaiting) + ", and no thread is left to publish it";
-  if (await_count > 1) text += "; " + std::to_string(await_count - 1) + " more wait in await";
+  const bool is_word = awaiting->wait == Wait::await;
+  std::string text = describe(*awaiting) + " " + describe_wait(*awaiting) + ", and no thread is left to " +
+                     (is_word ? "publish it" : "change that");
+  if (await_count > 1) text += "; " + std::to_string(await_count - 1) + (is_word ? " more wait in await" : " more wait");
   if (!shape_.cooperative && blocks_ < shape_.grid.count())
     text += "; only blocks of a cluster or of a cooperative launch are guaranteed to run concurrently";
   return text;

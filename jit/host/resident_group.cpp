@@ -11,9 +11,38 @@
 namespace tunesmith::host {
 
 const abi::Services& ResidentGroup::services() noexcept {
-  static constexpr abi::Services table = {abi::version, &sync_block,        &sync_cluster,   &cluster_arrive, &cluster_wait,
-                                          &await,       &join_warp,         &static_shared,  &shared_of_rank, &misaligned,
-                                          &async_copy,  &async_copy_commit, &async_copy_wait};
+  static constexpr abi::Services table = {
+      .version = abi::version,
+      .sync_block = &sync_block,
+      .sync_cluster = &sync_cluster,
+      .cluster_arrive = &cluster_arrive,
+      .cluster_wait = &cluster_wait,
+      .await = &await,
+      .join_warp = &join_warp,
+      .static_shared = &static_shared,
+      .shared_of_rank = &shared_of_rank,
+      .misaligned = &misaligned,
+      .async_copy = &async_copy,
+      .async_copy_commit = &async_copy_commit,
+      .async_copy_wait = &async_copy_wait,
+      .shared_address = &shared_address,
+      .shared_pointer = &shared_pointer,
+      .barrier_init = &barrier_init,
+      .barrier_arrive = &barrier_arrive,
+      .barrier_wait = &barrier_wait,
+      .bulk_copy = &bulk_copy,
+      .load_tile = &load_tile,
+      .store_tile = &store_tile,
+      .bulk_add = &bulk_add,
+      .add_floats = &add_floats,
+      .store_commit = &store_commit,
+      .store_wait = &store_wait,
+      .meet_threads = &meet_threads,
+      .wait_for_count = &wait_for_count,
+      .product = &product,
+      .product_commit = &product_commit,
+      .product_wait = &product_wait,
+  };
   return table;
 }
 
@@ -52,9 +81,12 @@ void ResidentGroup::run(const std::vector<Dim3>& blocks, const void* params) {
   caller_.sanitizer.start_here();
   switch_context(caller_, next());
 
-  if (running_ == 0) return;
+  if (running_ == 0 && flights_.empty()) return;
   // Unfinished fibers are abandoned; the next run reuses their stacks from the start.
-  if (failure_.empty()) failure_ = describe_divergence();
+  if (failure_.empty())
+    failure_ = running_ != 0 ? describe_divergence()
+                             : "its blocks end before " + std::to_string(flights_.size()) +
+                                   " copies to shared memory that no thread waits for";
   for (std::size_t i = 0; i < blocks_ * threads_; ++i)
     unpoison(stacks_.bottom(i) + stacks_.guard_bytes(), stacks_.bytes() - stacks_.guard_bytes());
   throw Error(ErrorCode::device_failed, "kernel '", shape_.entry, "': ", failure_);
@@ -65,6 +97,8 @@ void ResidentGroup::start_fibers(const std::vector<Dim3>& blocks) {
   awaiting_ = nullptr;
   block_barriers_.assign(blocks_, {});
   cluster_barriers_.assign(cluster_barriers_.size(), {});
+  named_barriers_.assign(blocks_, {});
+  flights_.clear();
   running_ = blocks_ * threads_;
   for (std::size_t block = 0; block < blocks_; ++block) {
     for (std::size_t w = 0; w < warps_per_block(); ++w) {
@@ -87,6 +121,7 @@ void ResidentGroup::start_fibers(const std::vector<Dim3>& blocks) {
         fiber.lane = static_cast<int>(lane);
         fiber.cluster_rank = static_cast<int>(block % cluster_blocks_);
         fiber.cluster_size = static_cast<int>(cluster_blocks_);
+        fiber.grid_blocks = static_cast<long long>(shape_.grid.count());
         fiber.group = this;
         fiber.warp_state = &warp;
         fiber.block = static_cast<std::uint32_t>(block);
@@ -94,7 +129,9 @@ void ResidentGroup::start_fibers(const std::vector<Dim3>& blocks) {
         fiber.wait = Wait::nothing;
         fiber.cluster_arrivals = fiber.cluster_waits = 0;
         fiber.copies.clear();
-        fiber.copy_groups = 0;
+        fiber.copy_groups = fiber.store_groups = fiber.product_groups = 0;
+        fiber.stores.clear();
+        fiber.products.clear();
         start_fiber(fiber);
       }
     }
@@ -131,7 +168,7 @@ void ResidentGroup::make_ready(WarpState& warp, std::uint32_t lanes) noexcept {
 Context& ResidentGroup::next() noexcept {
   if (current_ == nullptr || current_->ready == 0) {
     current_ = nullptr;
-    if (queue_head_ == nullptr) wake_awaiting();
+    if (queue_head_ == nullptr) wait_for_progress();
     current_ = queue_head_;
     if (current_ == nullptr) return caller_;
     queue_head_ = current_->next_ready;
@@ -234,28 +271,6 @@ void ResidentGroup::cluster_wait(abi::Thread& thread) {
     fiber.group->stop(fiber);
   }
   fiber.group->wait_for_cluster(fiber, Wait::cluster_wait);
-}
-
-void ResidentGroup::await(abi::Thread& thread, const unsigned long long* word, unsigned tag) {
-  Fiber& fiber = fiber_of(thread);
-  ResidentGroup& group = *fiber.group;
-  fiber.awaited_word = word;
-  fiber.awaited_tag = tag;
-  fiber.next_awaiting = group.awaiting_;
-  group.awaiting_ = &fiber;
-  group.wait_in(fiber, Wait::await);
-}
-
-void ResidentGroup::wake_awaiting() noexcept {
-  for (Fiber** link = &awaiting_; *link != nullptr;) {
-    Fiber& fiber = **link;
-    if (tag_in(fiber.awaited_word) == fiber.awaited_tag) {
-      *link = fiber.next_awaiting;
-      make_ready(*fiber.warp_state, 1u << fiber.lane);
-    } else {
-      link = &fiber.next_awaiting;
-    }
-  }
 }
 
 void* ResidentGroup::static_shared(abi::Thread& thread, const void* key, unsigned long long bytes,

@@ -12,6 +12,7 @@
 
 #include "jit/host/fiber.h"
 #include "jit/host/shared_memory.h"
+#include "jit/host/tensor_map.h"
 #include "jit/host/tunesmith_host_abi.h"
 #include "tunesmith/types.h"
 
@@ -59,10 +60,17 @@ class ResidentGroup {
     load_matrix_x4_transposed,
     store_matrix_x4,
     multiply_accumulate,
+    elect_one,
+    store_matrix_x4_transposed,
+    warpgroup_product,
     sync_block,
     sync_cluster,
     cluster_wait,
-    await,
+    await,  // from here to completion: conditions that are polled
+    barrier_wait,
+    sync_threads,
+    wait_for_count,
+    completion,  // of products and stores, which take until no other thread can run
     nothing,
     returned,
   };
@@ -72,6 +80,47 @@ class ResidentGroup {
     void* shared;
     std::uint32_t group, bytes;
     std::array<std::byte, 16> data;
+  };
+  /// An mbarrier, 8 bytes in shared memory.
+  struct TransactionBarrier {
+    std::uint16_t arrivals, missing;  ///< of a phase
+    std::int32_t state;               ///< twice the bytes that are announced and have not landed, plus the phase's parity
+
+    bool is_initialized() const noexcept { return state != -1 || arrivals != 0xffff; }
+    std::uint32_t parity() const noexcept { return static_cast<std::uint32_t>(state) & 1u; }
+    std::int32_t bytes() const noexcept { return state >> 1; }
+    void complete_if_done() noexcept {
+      if (missing != 0 || bytes() != 0) return;
+      state ^= 1;
+      missing = arrivals;
+    }
+  };
+  struct NamedBarrier {
+    std::uint32_t arrived = 0, completed = 0;
+    int threads = 0;
+  };
+  /// A copy to shared memory that has not landed.
+  struct Flight {
+    TransactionBarrier* barrier;
+    unsigned char* to;
+    std::uint32_t address;  ///< of `to`
+    int swizzle_bytes;
+    std::vector<std::byte> data;
+  };
+  /// A store or an addition from shared to global memory that has not read its source.
+  struct BulkStore {
+    TensorMap map;  ///< unless floats are added
+    std::array<int, TensorMap::max_rank> at;
+    float* floats;
+    const unsigned char* from;
+    std::uint32_t address;  ///< of `from`
+    std::uint32_t bytes, group;
+    bool adds;
+  };
+  struct PendingProduct {
+    abi::MatrixProduct product;
+    std::vector<float> before;  ///< accumulators, unless an earlier product has not left them
+    std::uint32_t group;
   };
   struct Fiber : abi::Thread, Context {
     ResidentGroup* group;
@@ -85,6 +134,14 @@ class ResidentGroup {
     Fiber* next_awaiting;
     std::vector<Copy> copies;   // in the order of their groups
     std::uint32_t copy_groups;  // groups committed so far; also the number of the open group
+    // What barrier_wait, sync_threads and wait_for_count wait for.
+    TransactionBarrier* transaction_barrier;
+    NamedBarrier* named_barrier;
+    const unsigned* counter;
+    std::uint32_t awaited_value;  ///< parity, completed phases or count
+    std::vector<BulkStore> stores;
+    std::vector<PendingProduct> products;
+    std::uint32_t store_groups, product_groups;
   };
   struct WarpState : abi::Warp {
     WarpState* next_ready;
@@ -115,6 +172,31 @@ class ResidentGroup {
   /// Fails if the thread did not wait for its copies: the kernel lacks a wait.
   static void check_copies_landed(Fiber& fiber);
 
+  static unsigned shared_address(abi::Thread& thread, const void* object);
+  static void* shared_pointer(abi::Thread& thread, unsigned address, unsigned bytes);
+  static void barrier_init(abi::Thread& thread, unsigned barrier, int arrivals);
+  static void barrier_arrive(abi::Thread& thread, unsigned barrier, int announced_bytes);
+  static void barrier_wait(abi::Thread& thread, unsigned barrier, unsigned parity);
+  static void meet_threads(abi::Thread& thread, int id, int threads, bool waits);
+  static void wait_for_count(abi::Thread& thread, const unsigned* word, unsigned count);
+  static void bulk_copy(abi::Thread& thread, unsigned to, const void* from, unsigned bytes, unsigned barrier);
+  static void load_tile(abi::Thread& thread, unsigned to, const void* map, unsigned barrier, const int* at, int rank);
+  static void store_tile(abi::Thread& thread, const void* map, unsigned from, const int* at, int rank, bool adds);
+  static void bulk_add(abi::Thread& thread, float* to, unsigned from, unsigned bytes);
+  static void add_floats(float* to, const float* values, unsigned count);
+  static void store_commit(abi::Thread& thread);
+  static void store_wait(abi::Thread& thread, unsigned pending);
+  static void product(abi::Thread& thread, const abi::MatrixProduct& product);
+  static void product_commit(abi::Thread& thread);
+  static void product_wait(abi::Thread& thread, unsigned pending);
+
+  static TransactionBarrier& barrier_at(Fiber& fiber, unsigned address);
+  static TensorMap tensor_map_at(Fiber& fiber, const void* map, int rank);
+  [[noreturn]] static void fail(Fiber& fiber, std::string what);
+  /// Lets copies that the barrier counts land until its phase is complete; returns whether it is.
+  bool completes(TransactionBarrier& barrier, std::uint32_t parity) noexcept;
+  static void write(const BulkStore& store);
+
   /// Reads the upper half of an exchange word, atomically because blocks outside of this group may write it.
   static std::uint32_t tag_in(const unsigned long long* word) noexcept {
     return static_cast<std::uint32_t>(__atomic_load_n(word, __ATOMIC_RELAXED) >> 32);
@@ -130,8 +212,16 @@ class ResidentGroup {
   Barrier& cluster_barrier(const Fiber& fiber) noexcept { return cluster_barriers_[fiber.block / cluster_blocks_]; }
   void arrive_at_cluster(Fiber& fiber, const char* what);
   void wait_for_cluster(Fiber& fiber, Wait wait);
-  /// Wakes fibers whose awaited tag is present. Polls the words, so any kind of store works.
-  void wake_awaiting() noexcept;
+  void poll(Fiber& fiber, Wait wait);
+  bool is_satisfied(Fiber& fiber) noexcept;
+  template <typename Condition>
+  void wake_if(const Condition& holds) noexcept;
+  static bool is_polled(Wait wait) noexcept { return wait >= Wait::await && wait <= Wait::completion; }
+  /// Wakes fibers whose condition holds; if there are none, those that wait for completion. Returns whether one of the
+  /// others waits for a count that other groups may change. Polls, so any kind of store works.
+  bool wake_awaiting() noexcept;
+  /// Wakes fibers whose condition holds, and waits for other groups if that may help.
+  void wait_for_progress() noexcept;
   /// Ends the run because of failure_. The caller's stack is abandoned, so it must hold nothing that needs a destructor.
   [[noreturn]] void stop(Fiber& fiber);
 
@@ -155,9 +245,11 @@ class ResidentGroup {
   std::vector<Fiber*> fibers_;  // block by block
   std::vector<WarpState> warps_;
   std::vector<Barrier> block_barriers_, cluster_barriers_;
-  WarpState* current_ = nullptr;  // the warp that runs; never in the queue
+  std::vector<std::array<NamedBarrier, 16>> named_barriers_;  // of each block
+  std::vector<Flight> flights_;                               // in the order in which they began
+  WarpState* current_ = nullptr;                              // the warp that runs; never in the queue
   WarpState *queue_head_ = nullptr, *queue_tail_ = nullptr;
-  Fiber* awaiting_ = nullptr;  // fibers whose word had another tag when they looked
+  Fiber* awaiting_ = nullptr;  // fibers whose condition did not hold when they looked
   std::size_t running_ = 0;    // fibers that have not returned
   Context caller_;
   std::string failure_;

@@ -43,6 +43,8 @@ void SharedMemory::add_block() {
   const std::size_t offset = dynamic_bytes_ > alignment_threshold ? 0 : default_alignment;
   block.dynamic_allocation = allocate(offset + dynamic_bytes_);
   block.dynamic = block.dynamic_allocation + offset;
+  block.dynamic_begin = offset;
+  block.dynamic_end = offset + dynamic_bytes_;
   poison(block.dynamic_allocation, offset);
 }
 
@@ -93,6 +95,27 @@ void* SharedMemory::twin(void* object, std::size_t from, std::size_t to) const n
   const auto dynamic = reinterpret_cast<std::uintptr_t>(blocks_[from].dynamic);
   if (address >= dynamic && address < dynamic + dynamic_bytes_) return blocks_[to].dynamic + (address - dynamic);
   return nullptr;
+}
+
+std::size_t SharedMemory::statics_at() const noexcept {
+  return (window + default_alignment + dynamic_bytes_ + base_alignment - 1) / base_alignment * base_alignment;
+}
+
+std::uint32_t SharedMemory::address(std::size_t block, const void* object) const noexcept {
+  const auto place = reinterpret_cast<std::uintptr_t>(object);
+  const auto dynamic = reinterpret_cast<std::uintptr_t>(blocks_[block].dynamic_allocation);
+  const auto statics = reinterpret_cast<std::uintptr_t>(blocks_[block].statics);
+  if (place >= dynamic && place - dynamic <= blocks_[block].dynamic_end)
+    return window + static_cast<std::uint32_t>(place - dynamic);
+  if (place >= statics && place - statics <= static_end_)
+    return static_cast<std::uint32_t>(statics_at() + (place - statics));
+  return 0;
+}
+
+unsigned char* SharedMemory::static_at(std::size_t block, std::uint32_t address, std::size_t bytes) const noexcept {
+  if (address < statics_at()) return nullptr;
+  unsigned char* const object = blocks_[block].statics + (address - statics_at());
+  return contains(block, object, bytes) ? object : nullptr;
 }
 
 }  // namespace tunesmith::host

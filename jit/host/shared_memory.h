@@ -32,6 +32,20 @@ class SharedMemory {
   /// Returns the address in block `to` that corresponds to `object` in block `from`; nullptr if `object` is not in `from`.
   void* twin(void* object, std::size_t from, std::size_t to) const noexcept;
 
+  /// 32-bit addresses of a block's shared memory, as PTX has them: dynamic memory is at `window` or 16 bytes behind it, so
+  /// that an address has the alignment of its object up to 1024, and static objects follow. 0 is no address.
+  static constexpr std::uint32_t window = 1024;
+  /// Returns the address of `object` in `block`; 0 if it is not in its shared memory.
+  std::uint32_t address(std::size_t block, const void* object) const noexcept;
+  /// Returns the object at `address`; nullptr if the `bytes` bytes there are not all in shared memory.
+  unsigned char* at(std::size_t block, std::uint32_t address, std::size_t bytes) const noexcept {
+    const Block& memory = blocks_[block];
+    const std::size_t offset = std::size_t{address} - window;  // huge below the window
+    if (offset < memory.dynamic_end && bytes <= memory.dynamic_end - offset && offset >= memory.dynamic_begin)
+      return memory.dynamic_allocation + offset;
+    return static_at(block, address, bytes);
+  }
+
   std::size_t static_bytes() const noexcept { return static_bytes_; }
 
  private:
@@ -39,6 +53,7 @@ class SharedMemory {
     unsigned char* statics = nullptr;
     unsigned char* dynamic = nullptr;
     unsigned char* dynamic_allocation = nullptr;
+    std::size_t dynamic_begin = 0, dynamic_end = 0;  // in the allocation
   };
   struct StaticObject {
     const void* key;
@@ -47,6 +62,8 @@ class SharedMemory {
 
   void add_block();
   void release_blocks() noexcept;
+  std::size_t statics_at() const noexcept;  // in the window
+  unsigned char* static_at(std::size_t block, std::uint32_t address, std::size_t bytes) const noexcept;
 
   std::vector<Block> blocks_;
   std::vector<StaticObject> objects_;

@@ -5,7 +5,7 @@
 
 namespace tunesmith_host_abi {
 
-constexpr unsigned version = 3;
+constexpr unsigned version = 4;
 
 /// Collective operations of a warp; all lanes must call the same one.
 enum class Collective : unsigned {
@@ -19,6 +19,9 @@ enum class Collective : unsigned {
   load_matrix_x4_transposed,
   store_matrix_x4,
   multiply_accumulate,
+  elect_one,
+  store_matrix_x4_transposed,
+  warpgroup_product,
 };
 
 /// Values that lanes exchange. Two sets alternate, because a lane can be at most one collective ahead of lanes that still
@@ -39,6 +42,19 @@ struct Thread {
   int lane;
   int cluster_rank;
   int cluster_size;
+  long long grid_blocks;
+};
+
+/// One thread's part of a warpgroup's product (wgmma): two rows of d (64 x n) = A (64 x 16) B (16 x n) [+ d].
+struct MatrixProduct {
+  float* d;  ///< n / 2 accumulators
+  int n;
+  bool is_bf16;  ///< else f16
+  bool accumulates;
+  bool n_innermost;            ///< layout of B: k rows with n innermost, else n rows with k innermost
+  bool a_in_registers;         ///< else `a` is the descriptor of A
+  unsigned long long a, b;     ///< descriptors, as for PTX
+  unsigned short rows[2][16];  ///< of A in registers
 };
 
 /// Functions that the executor provides. They do not throw; on an error they do not return.
@@ -58,6 +74,30 @@ struct Services {
   void (*async_copy)(Thread&, void* shared, const void* data, unsigned bytes);
   void (*async_copy_commit)(Thread&);
   void (*async_copy_wait)(Thread&, unsigned pending);  ///< completes all committed groups but the last `pending`
+
+  // Hopper. Addresses in shared memory are 32-bit: see SharedMemory::window.
+  unsigned (*shared_address)(Thread&, const void* object);
+  void* (*shared_pointer)(Thread&, unsigned address, unsigned bytes);
+  void (*barrier_init)(Thread&, unsigned barrier, int arrivals);
+  void (*barrier_arrive)(Thread&, unsigned barrier, int announced_bytes);
+  void (*barrier_wait)(Thread&, unsigned barrier, unsigned parity);
+  /// Copies to shared memory that `barrier` counts. They read their source at once, fill the destination with 0xFF, and land
+  /// when a thread waits at the barrier.
+  void (*bulk_copy)(Thread&, unsigned to, const void* from, unsigned bytes, unsigned barrier);
+  void (*load_tile)(Thread&, unsigned to, const void* map, unsigned barrier, const int* at, int rank);
+  /// Stores and additions from shared to global memory. They read shared memory when the thread waits for their group.
+  void (*store_tile)(Thread&, const void* map, unsigned from, const int* at, int rank, bool adds);
+  void (*bulk_add)(Thread&, float* to, unsigned from, unsigned bytes);
+  void (*add_floats)(float* to, const float* values, unsigned count);  ///< atomically, each as if alone
+  void (*store_commit)(Thread&);
+  void (*store_wait)(Thread&, unsigned pending);
+  /// Arrives at named barrier `id` of the block, and waits for `threads` threads if `waits`.
+  void (*meet_threads)(Thread&, int id, int threads, bool waits);
+  void (*wait_for_count)(Thread&, const unsigned* word, unsigned count);
+  /// Products fill their accumulators with NaN and are computed when the thread waits for their group.
+  void (*product)(Thread&, const MatrixProduct&);
+  void (*product_commit)(Thread&);
+  void (*product_wait)(Thread&, unsigned pending);
 };
 
 // Stacks are aligned to their size, so any address within a stack leads to its thread, without thread-local storage.

@@ -1,6 +1,8 @@
 // The kernel library's side of tunesmith_host_abi.h. Included once, before the kernels and outside of their namespaces.
 #pragma once
 
+#include <initializer_list>  // of for loops in kernels
+
 #include "tunesmith_host_abi.h"
 #include "tunesmith_host_math.h"
 

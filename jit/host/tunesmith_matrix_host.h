@@ -1,5 +1,7 @@
 // Tensor cores for the host executor: the functions of templates/device/matrix_cuda.cuh on the CPU. Change both together.
-// No include guard: see tunesmith_platform_host.h, which precedes this file.
+// tunesmith_platform_host.h precedes this file.
+#ifndef TUNESMITH_MATRIX_HOST  // the executor removes the definition before each source of a library
+#define TUNESMITH_MATRIX_HOST
 
 namespace tunesmith {
 
@@ -143,3 +145,5 @@ __device__ __forceinline__ float log2_approx(float x) {
 __device__ __forceinline__ float absolute(float x) { return __builtin_fabsf(x); }
 
 }  // namespace tunesmith
+
+#endif

@@ -207,9 +207,12 @@ TypedConfig default_config(const Settings& settings, const DeviceInfo& device) {
   if (is_decoding(settings))
     if (const TypedConfig config = default_split(settings, device); why_invalid(config, settings, device).empty())
       return config;
-  for (const Variant variant : {Variant::wgmma, Variant::mma})
+  for (const Variant variant : {Variant::wgmma, Variant::mma}) {
+    // Emulated only where a configuration names it.
+    if (variant == Variant::wgmma && device.kind == DeviceInfo::Kind::host) continue;
     if (const TypedConfig config = default_config(variant, settings, device); why_invalid(config, settings, device).empty())
       return config;
+  }
   return default_simt(settings, device);
 }
 

@@ -28,7 +28,6 @@ std::string why_simt_invalid(const TypedConfig& config, const Settings& settings
 }
 
 std::string why_wgmma_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
-  if (device.kind != DeviceInfo::Kind::cuda) return "wgmma runs on GPUs of sm_90a; the device is " + device.name;
   if (tunesmith::name(device.arch) != "sm_90a") return "wgmma is sm_90a's; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "wgmma multiplies f16 and bf16; dtype is f32";
   for (const Side side : {Side::q, Side::k, Side::v, Side::o})

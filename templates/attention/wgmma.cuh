@@ -22,7 +22,7 @@
 #include "attention/wgmma_consumer.cuh"
 #include "attention/wgmma_producer.cuh"
 
-#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+#if TUNESMITH_HAS_SM90A
 
 namespace tunesmith {
 

@@ -171,7 +171,6 @@ std::string why_mma_invalid(const TypedConfig& config, const Settings& settings,
 
 std::string why_wgmma_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   const attention::Settings& forward = settings.forward;
-  if (device.kind != DeviceInfo::Kind::cuda) return "wgmma runs on GPUs of sm_90a; the device is " + device.name;
   if (tunesmith::name(device.arch) != "sm_90a") return "wgmma is sm_90a's; the device is " + tunesmith::name(device.arch);
   if (forward.dtype == DType::f32) return "wgmma multiplies f16 and bf16; dtype is f32";
   if (forward.head_dim % 16 != 0 || forward.head_dim_v % 16 != 0 || forward.head_dim > 256 || forward.head_dim_v > 256)

@@ -130,9 +130,12 @@ TypedConfig default_config(Variant variant, const Settings& settings, const Devi
 }  // namespace
 
 TypedConfig default_config(const Settings& settings, const DeviceInfo& device) {
-  for (const Variant variant : {Variant::wgmma, Variant::mma})
+  for (const Variant variant : {Variant::wgmma, Variant::mma}) {
+    // Emulated only where a configuration names it.
+    if (variant == Variant::wgmma && device.kind == DeviceInfo::Kind::host) continue;
     if (const TypedConfig config = default_config(variant, settings, device); why_invalid(config, settings, device).empty())
       return config;
+  }
   return default_config(Variant::simt, settings, device);
 }
 
@@ -168,7 +171,7 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
     add(wgmma_configs(settings));
     candidates.push_back(default_config(Variant::mma, settings, device));
   } else if (candidates.front().variant != Variant::simt) {
-    add(wgmma_configs(settings));
+    if (hopper) add(wgmma_configs(settings));
     add(mma_configs(settings));
     candidates.push_back(default_config(Variant::simt, settings, device));
   } else {

@@ -3,7 +3,7 @@
 
 #include "attention_backward/wgmma_tiles.cuh"
 
-#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+#if TUNESMITH_HAS_SM90A
 
 namespace tunesmith {
 

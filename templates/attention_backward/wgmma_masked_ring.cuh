@@ -4,15 +4,9 @@
 #include "attention/block_mask.cuh"
 #include "attention_backward/wgmma_tiles.cuh"
 
-#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+#if TUNESMITH_HAS_SM90A
 
 namespace tunesmith {
-
-__device__ __forceinline__ int count_bits(uint32 bits) {
-  int count;
-  asm("popc.b32 %0, %1;" : "=r"(count) : "r"(bits));
-  return count;
-}
 
 /// A QueryRing without the tiles of which mask_mod keeps no pair. Each lane reads the block mask of another tile, so all
 /// lanes of a warp call the constructor and next() together.

@@ -10,7 +10,7 @@
 #include "device/bulk.cuh"
 #include "device/wgmma.cuh"
 
-#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+#if TUNESMITH_HAS_SM90A
 
 namespace tunesmith {
 
@@ -86,26 +86,8 @@ struct BackwardBarriers {
 template <bool ordered>
 __device__ __forceinline__ int block_number(uint32 ticket) {
   if constexpr (!ordered) return static_cast<int>(block_index());
-  int number;
-  asm volatile("ld.shared.s32 %0, [%1];" : "=r"(number) : "r"(ticket));
-  return number;
+  return static_cast<int>(load_shared_word(ticket));
 }
-__device__ __forceinline__ uint32 load_relaxed(const uint32* word) {
-  uint32 value;
-  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
-  return value;
-}
-/// Waits until the counter in global memory is `count`.
-__device__ __forceinline__ void wait_for_count(const uint32* counter, uint32 count) {
-  while (load_relaxed(counter) != count) {
-  }
-}
-/// Makes this thread's writes, and those of threads that it has met at a barrier, visible to the GPU before its next ones.
-__device__ __forceinline__ void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
-__device__ __forceinline__ void add_relaxed(uint32* word, uint32 value) {
-  asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
-}
-
 /// Where a tensor map has a position of a sequence. Maps of packed sequences have the dimensions head_dim, positions of the
 /// longest sequence, heads, and all positions + 1; both dimensions of positions have the same stride, and the map begins
 /// `longest` positions before the array. Position i of a sequence is at (longest - length + i, start + length): positions
@@ -205,42 +187,6 @@ class QueryRing {
   int tile_, head_;
   int key_tile_, last_key_tile_, last_q_, bound_;  ///< if ordered
 };
-
-/// Starts the addition of float32 values, `bytes` of them, a multiple of 16, from shared to global memory, both aligned to
-/// 16; each is added as if alone. One thread, which also closes the group and waits for it (store_commit, store_wait_read).
-__device__ __forceinline__ void reduce_add_bulk(float* to, uint32 from, int bytes, L2Hint hint) {
-  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint.add.f32 [%0], [%1], %2, %3;" ::"l"(to),
-               "r"(from), "r"(bytes), "l"(static_cast<uint64>(hint))
-               : "memory");
-}
-
-/// store_tile() that adds the tile to what is there, each sum rounded to the map's element type.
-__device__ __forceinline__ void add_tile(const TensorMap& map, uint32 from, int x0, int x1, int x2, int x3) {
-  asm volatile(
-      "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
-      "r"(from), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
-      : "memory");
-}
-
-/// Adds 4 floats to global memory, aligned to 16 bytes, each as if alone.
-__device__ __forceinline__ void reduce_add(float* to, const float* values) {
-  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values[0]), "f"(values[1]),
-               "f"(values[2]), "f"(values[3])
-               : "memory");
-}
-
-/// Stores 16 bytes in shared memory, aligned to 16 bytes.
-__device__ __forceinline__ void store_shared(uint32 address, const uint32 (&words)[4]) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]),
-               "r"(words[3])
-               : "memory");
-}
-/// Stores 4 floats in shared memory, aligned to 16 bytes.
-__device__ __forceinline__ void store_shared(uint32 address, const float* values) {
-  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(values[0]), "f"(values[1]), "f"(values[2]),
-               "f"(values[3])
-               : "memory");
-}
 
 /// The sums of dQ in the workspace: blocks of 64 queries and 64 columns in the order of a warpgroup's accumulators, which
 /// are [warp][8 columns][lane][4]. Returns a warp's part of the block that holds row `row`, of all heads, and column 64 *

@@ -9,7 +9,7 @@
 #include "cross_entropy/target.cuh"
 #include "row/pipeline.cuh"
 
-#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+#if TUNESMITH_HAS_SM90A
 
 namespace tunesmith {
 

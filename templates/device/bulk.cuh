@@ -1,10 +1,10 @@
-// Bulk copies of contiguous bytes through TMA, and stores between the blocks of a cluster that an mbarrier counts (sm_90a,
-// CUDA only).
+// Bulk copies and sums of contiguous bytes through TMA, stores between the blocks of a cluster that an mbarrier counts, and
+// counters in global memory (sm_90a). jit/host/tunesmith_hopper_host.h has the same names; change both together.
 #pragma once
 
 #include "device/hopper.cuh"
 
-#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+#if TUNESMITH_HAS_SM90A && !defined(TUNESMITH_HOST_EXECUTOR)
 
 namespace tunesmith {
 
@@ -17,6 +17,10 @@ __device__ __forceinline__ void copy_bulk(uint32 to, const void* from, int bytes
       : "memory");
 }
 
+/// cluster_arrive() that publishes nothing.
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
 /// Maps a shared-memory address to the same address in another block of the cluster.
 __device__ __forceinline__ uint32 address_of_rank(uint32 address, int rank) {
   uint32 there;
@@ -45,6 +49,27 @@ __device__ __forceinline__ void barrier_wait_cluster(uint32 barrier, uint32 pari
   } while (complete == 0);
 }
 
+/// Starts the addition of float32 values, `bytes` of them, a multiple of 16, from shared to global memory, both aligned to
+/// 16; each is added as if alone. One thread, which also closes the group and waits for it (store_commit, store_wait_read).
+__device__ __forceinline__ void reduce_add_bulk(float* to, uint32 from, int bytes, L2Hint hint) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint.add.f32 [%0], [%1], %2, %3;" ::"l"(to),
+               "r"(from), "r"(bytes), "l"(static_cast<uint64>(hint))
+               : "memory");
+}
+
+/// Adds 4 floats to global memory, aligned to 16 bytes, each as if alone.
+__device__ __forceinline__ void reduce_add(float* to, const float* values) {
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values[0]), "f"(values[1]),
+               "f"(values[2]), "f"(values[3])
+               : "memory");
+}
+
+/// Loads a word from shared memory.
+__device__ __forceinline__ uint32 load_shared_word(uint32 address) {
+  uint32 word;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address));
+  return word;
+}
 /// Loads 8 or 16 bytes from shared memory.
 template <int bytes>
 __device__ __forceinline__ Bits<bytes> load_shared(uint32 address) {
@@ -59,6 +84,19 @@ __device__ __forceinline__ Bits<bytes> load_shared(uint32 address) {
   return bits;
 }
 
+/// Stores 16 bytes in shared memory, aligned to 16 bytes.
+__device__ __forceinline__ void store_shared(uint32 address, const uint32 (&words)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]),
+               "r"(words[3])
+               : "memory");
+}
+/// Stores 4 floats in shared memory, aligned to 16 bytes.
+__device__ __forceinline__ void store_shared(uint32 address, const float* values) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(values[0]), "f"(values[1]), "f"(values[2]),
+               "f"(values[3])
+               : "memory");
+}
+
 /// atomic_add() with acquire-release order at GPU scope.
 __device__ __forceinline__ uint32 atomic_add_in_order(uint32* word, uint32 value) {
   uint32 before;
@@ -67,6 +105,23 @@ __device__ __forceinline__ uint32 atomic_add_in_order(uint32* word, uint32 value
                : "l"(word), "r"(value)
                : "memory");
   return before;
+}
+
+/// Loads a word of global memory. Relaxed order, as for the functions below.
+__device__ __forceinline__ uint32 load_relaxed(const uint32* word) {
+  uint32 value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+}
+/// Waits until the counter in global memory is `count`.
+__device__ __forceinline__ void wait_for_count(const uint32* counter, uint32 count) {
+  while (load_relaxed(counter) != count) {
+  }
+}
+/// Makes this thread's writes, and those of threads that it has met at a barrier, visible to the GPU before its next ones.
+__device__ __forceinline__ void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+__device__ __forceinline__ void add_relaxed(uint32* word, uint32 value) {
+  asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
 }  // namespace tunesmith

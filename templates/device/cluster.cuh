@@ -9,12 +9,6 @@
 
 #if TUNESMITH_SM >= 900
 
-#if !defined(TUNESMITH_HOST_EXECUTOR) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define TUNESMITH_COUNTED_MESSAGES 1
-#else
-#define TUNESMITH_COUNTED_MESSAGES 0
-#endif
-
 namespace tunesmith {
 
 class ClusterMessages {
@@ -23,7 +17,7 @@ class ClusterMessages {
 
   /// Called by all threads of a block at its start. `expected`: number of bytes it will receive, its own included.
   __device__ __forceinline__ ClusterMessages(unsigned char* memory, int expected) : memory_(memory) {
-#if TUNESMITH_COUNTED_MESSAGES
+#if TUNESMITH_HAS_SM90A
     if (thread_index() == 0) {
       barrier_init(shared_address(memory), 1);
       barriers_ready();
@@ -31,7 +25,7 @@ class ClusterMessages {
     }
     // Relaxed arrival: the fence above has already published the barrier.
     sync_warp();
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    cluster_arrive_relaxed();
 #else
     cluster_arrive();
 #endif
@@ -40,7 +34,7 @@ class ClusterMessages {
   __device__ __forceinline__ void open() const { cluster_wait(); }
   /// Stores `message` at `object` in block `rank`. Nothing else may access that memory until await().
   __device__ __forceinline__ void send(Bits<16>* object, int rank, const Bits<16>& message) const {
-#if TUNESMITH_COUNTED_MESSAGES
+#if TUNESMITH_HAS_SM90A
     send_async(address_of_rank(shared_address(object), rank), message.word[0], message.word[1], message.word[2],
                message.word[3], address_of_rank(shared_address(memory_), rank));
 #else
@@ -49,7 +43,7 @@ class ClusterMessages {
   }
   /// Waits until all messages have arrived; called by all threads. The block may exit after it.
   __device__ __forceinline__ void await() const {
-#if TUNESMITH_COUNTED_MESSAGES
+#if TUNESMITH_HAS_SM90A
     barrier_wait_cluster(shared_address(memory_), 0);
 #else
     sync_cluster();
@@ -61,7 +55,5 @@ class ClusterMessages {
 };
 
 }  // namespace tunesmith
-
-#undef TUNESMITH_COUNTED_MESSAGES
 
 #endif

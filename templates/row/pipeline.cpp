@@ -84,7 +84,6 @@ std::int64_t pipeline_control_bytes(const TypedConfig& config) noexcept {
 }
 
 std::string why_not_streamed(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  if (device.kind != DeviceInfo::Kind::cuda) return "pipeline runs on GPUs of sm_90a; the device is " + device.name;
   if (tunesmith::name(device.arch) != "sm_90a") return "pipeline is sm_90a's; the device is " + tunesmith::name(device.arch);
   if (!shape.streams)
     return "pipeline is for cross_entropy with a gradient, without label smoothing, argmax and num_correct";
@@ -123,6 +122,7 @@ std::string why_not_streamed(const TypedConfig& config, const Shape& shape, cons
 
 bool worth_streaming(const Shape& shape, const DeviceInfo& device) noexcept {
   constexpr std::int64_t worth_bytes = 200 << 10;
+  if (device.kind == DeviceInfo::Kind::host) return false;  // emulated only where a configuration names it
   return shape.streams && shape.rows >= 2 * std::int64_t{device.sm_count} &&
          shape.cols * size_of(shape.input) >= worth_bytes;
 }

@@ -1,4 +1,4 @@
-// A persistent, warp-specialized pipeline over rows (sm_90a, CUDA only). A cluster processes one row after another; each of
+// A persistent, warp-specialized pipeline over rows (sm_90a). A cluster processes one row after another; each of
 // its blocks owns a fixed piece of every row and keeps a ring of chunks in shared memory.
 //
 //   producer   one thread fills the ring with bulk copies, as long as there are free chunks and a next ticket.
@@ -19,7 +19,7 @@
 #include "device/bulk.cuh"
 #include "row/row.cuh"
 
-#if !defined(TUNESMITH_HOST_EXECUTOR) && (!defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL))
+#if TUNESMITH_HAS_SM90A
 
 namespace tunesmith {
 

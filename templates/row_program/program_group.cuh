@@ -9,12 +9,6 @@
 #include "device/bulk.cuh"
 #include "row_program/reductions.cuh"
 
-#if !defined(TUNESMITH_HOST_EXECUTOR) && defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define TUNESMITH_COUNTED_MESSAGES 1
-#else
-#define TUNESMITH_COUNTED_MESSAGES 0
-#endif
-
 namespace tunesmith {
 
 /// A value for each row of a batch.
@@ -36,14 +30,14 @@ struct ProgramGroup {
   static constexpr int threads = block_threads;
   static constexpr int warps = block_threads / 32;
   static constexpr int parts = warps * blocks;  ///< warps of the group
-  static constexpr bool counts_messages = blocks > 1 && TUNESMITH_COUNTED_MESSAGES;
+  static constexpr bool counts_messages = blocks > 1 && TUNESMITH_HAS_SM90A;
 
   int reductions = 0;  ///< so far
 
   __device__ __forceinline__ ProgramGroup() {
 #if TUNESMITH_SM >= 900
     if constexpr (blocks > 1) {
-#if TUNESMITH_COUNTED_MESSAGES
+#if TUNESMITH_HAS_SM90A
       if (thread_index() == 0) {
         for (int i = 0; i < 2; ++i) barrier_init(shared_address(&barriers()[i]), 1);
         barriers_ready();
@@ -144,7 +138,7 @@ struct ProgramGroup {
   /// share() with messages that the receiver counts. `expected`: bytes that a block receives.
   template <typename Part>
   __device__ __forceinline__ void send(Part* place, const Part& own, int lane, int lanes, int turn, int expected) const {
-#if TUNESMITH_COUNTED_MESSAGES
+#if TUNESMITH_HAS_SM90A
     const uint32 barrier = shared_address(&barriers()[turn]), to = shared_address(place);
     if (thread_index() == 0) barrier_arrive_expecting(barrier, expected);
 #pragma unroll
@@ -157,7 +151,7 @@ struct ProgramGroup {
     barrier_wait_cluster(barrier, static_cast<uint32>(reductions >> 1) & 1u);
 #endif
   }
-#if TUNESMITH_COUNTED_MESSAGES
+#if TUNESMITH_HAS_SM90A
   /// A phase of a barrier is a reduction. The messages of the next one go to the other barrier, and those of the one after
   /// it cannot come before all warps of the block have sent theirs of the next.
   static __device__ __forceinline__ uint64* barriers() {
@@ -168,5 +162,3 @@ struct ProgramGroup {
 };
 
 }  // namespace tunesmith
-
-#undef TUNESMITH_COUNTED_MESSAGES

@@ -187,7 +187,9 @@ std::string check_outside_library(const Include& include) {
   }
   // platform.cuh and matrix.cuh select the platform; the host executor provides its headers for the generated source.
   const bool meeting = (include.file == "templates/device/platform.cuh" && include.name == "tunesmith_platform_host.h") ||
-                       (include.file == "templates/device/matrix.cuh" && include.name == "tunesmith_matrix_host.h");
+                       (include.file == "templates/device/matrix.cuh" && include.name == "tunesmith_matrix_host.h") ||
+                       (include.file == "templates/device/hopper.cuh" && include.name == "tunesmith_hopper_host.h") ||
+                       (include.file == "templates/device/wgmma.cuh" && include.name == "tunesmith_wgmma_host.h");
   if (layer_of(include.file) == "device" && !meeting)
     return "device code may not include external headers (" + include.name + ")";
   return "";

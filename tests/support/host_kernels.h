@@ -26,8 +26,8 @@ class HostKernels : public testing::Test {
       const std::size_t end = std::min(begin + batch, cases.size());
       std::vector<CompileRequest> requests;
       for (std::size_t i = begin; i < end; ++i)
-        requests.push_back({cases[i].problem.op + ".cu", render(*cases[i].op().parse(cases[i].problem), cases[i].config),
-                            device_.info().arch});
+        requests.push_back(
+            {cases[i].problem.op + ".cu", render(*cases[i].op().parse(cases[i].problem), cases[i].config), arch_});
       const auto modules = device_.load_all(compiler_.compile_many(requests));
       for (std::size_t i = begin; i < end; ++i) {
         const Case& c = cases[i];
@@ -48,6 +48,7 @@ class HostKernels : public testing::Test {
   }
 
   HostDevice device_;
+  Arch arch_ = device_.info().arch;  ///< that kernels are compiled for
   HostCompiler compiler_;
 };
 

@@ -238,8 +238,10 @@ TEST(Render, IsOneSelfContainedUnit) {
     for (std::string line; std::getline(lines, line);) {
       EXPECT_FALSE(line.starts_with("#include \"")) << line;
       if (line.starts_with("#include")) {
-        EXPECT_TRUE(line.starts_with("#include <tunesmith_platform_host.h>") || line == "#include <tunesmith_matrix_host.h>")
-            << line;
+        const bool is_platform = std::ranges::any_of(
+            std::array{"platform", "matrix", "hopper", "wgmma"},
+            [&](const char* layer) { return line.starts_with(std::string("#include <tunesmith_") + layer + "_host.h>"); });
+        EXPECT_TRUE(is_platform) << line;
       }
       EXPECT_NE(line, "#pragma once");
     }
@@ -309,7 +311,7 @@ TEST(Render, StaysWithinItsBudgetOfLines) {
   };
   const Budget budgets[] = {{"softmax", "rows=4096,cols=32000,dtype=bf16", 1300},
                             {"cross_entropy", "rows=4096,cols=128256,dtype=bf16", 1700},
-                            {"attention", "batch=2,heads=16,seq_q=4096,head_dim=128,dtype=bf16", 2300},
+                            {"attention", "batch=2,heads=16,seq_q=4096,head_dim=128,dtype=bf16", 2400},
                             {"attention", "batch=2,heads=16,seq_q=1,seq_kv=4096,head_dim=128,dtype=bf16", 1800}};
   for (const Budget& budget : budgets) {
     const ParsedProblemPtr problem = find_op(budget.op).parse({budget.op, parse_fields(budget.problem, "problem")});

@@ -215,10 +215,23 @@ TEST_F(TensorMapTest, DevicesWithoutTmaRejectThePlan) {
       rejection([](LaunchPlan&, LaunchPlan::TensorMap&) {}),
       "array 'q' is loaded through a tensor map, which NVIDIA Fake does not support; configurations with tensor maps and "
       "wgmma run on sm_90a GPUs only");
+}
+
+TEST(TensorMapHost, BoxesNarrowerThanTheirSwizzleAreRejected) {
   HostDevice host;
-  const Error error = error_of([&] { Executable(host, nullptr, plan_with_maps()); });
+  LaunchPlan::TensorMap map;
+  map.rank = 2;
+  map.sizes = {64, 8};
+  map.strides_bytes = {128};
+  map.box = {64, 8};
+  map.swizzle_bytes = 128;
+  EXPECT_NE(host.prepare_tensor_map(map, "q"), nullptr);
+  map.box = {32, 8};
+  const Error error = error_of([&] { static_cast<void>(host.prepare_tensor_map(map, "q")); });
   EXPECT_EQ(error.code(), ErrorCode::unsupported);
-  EXPECT_NE(std::string(error.what()).find("which host executor does not support"), std::string::npos) << error.what();
+  EXPECT_STREQ(error.what(),
+               "array 'q' has a tensor map with a box of 64 bytes in dimension 0 and a swizzle over 128; the host executor "
+               "needs them equal");
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ TEST_F(CrossEntropyHost, EveryVariant) {
   const std::vector<Case> cases = test::cross_entropy_variants(device_.info());
   std::set<std::string> variants;
   for (const Case& c : cases) variants.insert(c.config.variant());
-  EXPECT_EQ(variants, (std::set<std::string>{"warp", "block", "hybrid", "cluster", "grid", "two_pass", "split"}));
+  EXPECT_EQ(variants,
+            (std::set<std::string>{"warp", "block", "hybrid", "cluster", "grid", "two_pass", "split", "pipeline"}));
   verify_all(cases);
 }
 

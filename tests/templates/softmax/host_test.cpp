@@ -141,6 +141,17 @@ TEST_F(SoftmaxHost, AnyNumberOfWarpsAndBlocks) {
   verify_float32(cases);
 }
 
+// On sm_90a the blocks of a cluster send messages that the receiver counts; elsewhere they store and meet at a barrier.
+TEST_F(SoftmaxHost, ClustersOfOtherArchitectures) {
+  arch_ = parse_arch("sm_100a");
+  std::vector<Case> cases;
+  for (const char* op : {"softmax", "softmax_backward", "rms_norm", "layer_norm"})
+    for (const char* fields : {"rows=7,cols=9001,dtype=bf16", "rows=7,cols=6000"})
+      for (const char* blocks : {"2", "4"})
+        cases.push_back(test::case_of(op, fields, device_.info(), std::string("variant=cluster,blocks_per_row=") + blocks));
+  verify_all(cases);
+}
+
 TEST_F(SoftmaxHost, LongRowsWithMasks) {
   std::vector<Case> cases;
   const char* const shape = "rows=15,cols=20011,dtype=f16,out_dtype=f32,";

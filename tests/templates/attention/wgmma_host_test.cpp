@@ -1,0 +1,118 @@
+// Numerics of the wgmma kernels on the host executor, which emulates Hopper's tensor cores, TMA and barriers: a kernel that
+// waits too late reads NaN (jit/host/bulk_copy.cpp).
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "tests/support/host_kernels.h"
+#include "tests/templates/attention/cases.h"
+#include "tests/templates/attention/mods.h"
+
+namespace tunesmith {
+namespace {
+
+using test::Case;
+
+class AttentionWgmmaHost : public test::HostKernels {
+ protected:
+  /// The host executor's own search spaces have no wgmma.
+  const DeviceInfo hopper_ = generic_device(parse_arch("sm_90a"));
+
+  /// Adds the default configuration with wgmma, if the problem has one, and `more` others.
+  void add_cases(const Problem& problem, std::size_t more, std::vector<Case>& cases) {
+    const std::size_t first = cases.size();
+    const auto parsed = find_op("attention").parse(problem);
+    if (const Config config = parsed->default_config(hopper_); config.variant() == "wgmma")
+      cases.push_back({problem, config});
+    for (Config& config : test::sample_space(problem, hopper_, 4 * more, 11))
+      if (config.variant() == "wgmma" && cases.size() <= first + more) cases.push_back({problem, std::move(config)});
+  }
+};
+
+TEST_F(AttentionWgmmaHost, EveryProblem) {
+  std::vector<Case> cases;
+  for (const Problem& problem : test::attention_problems(true)) add_cases(problem, 0, cases);
+  EXPECT_GT(cases.size(), 10U);
+  verify_all(cases);
+}
+
+// Other tiles, numbers of stages and warpgroups, orders and ping-pong scheduling.
+TEST_F(AttentionWgmmaHost, FarFromTheDefault) {
+  std::vector<Case> cases;
+  for (const char* fields :
+       {"seq_q=300,seq_kv=420,head_dim=64,heads=2", "seq_q=200,seq_kv=260,head_dim=128,heads=2,kv_heads=1,dtype=f16,alibi=1",
+        "seq_q=270,seq_kv=330,head_dim=64,head_dim_v=128,causal=bottom-right,softcap=20",
+        "seq_q=150,seq_kv=300,head_dim=256,causal=top-left,window_left=100"})
+    add_cases(test::normalized("attention", fields), 6, cases);
+  std::set<std::int64_t> tiles_q, stages, q_stages, ping_pong;
+  for (const Case& c : cases) {
+    tiles_q.insert(c.config.fields.integer("tile_q"));
+    stages.insert(c.config.fields.integer("stages"));
+    q_stages.insert(c.config.fields.integer("q_stages"));
+    ping_pong.insert(c.config.fields.integer("ping_pong"));
+  }
+  EXPECT_GE(tiles_q.size(), 2U);
+  EXPECT_GE(stages.size(), 2U);
+  EXPECT_EQ(q_stages, (std::set<std::int64_t>{1, 2}));
+  EXPECT_EQ(ping_pong, (std::set<std::int64_t>{0, 1}));
+  verify_all(cases);
+}
+
+TEST_F(AttentionWgmmaHost, UserFunctions) {
+  std::vector<Case> cases;
+  for (const char* name : {"relative_bias", "softcap", "alibi"}) {
+    Problem problem{"attention", parse_fields("batch=2,heads=2,seq_q=137,seq_kv=153,head_dim=64,dtype=bf16", "fields")};
+    problem.fields.set("score_mod", test::mod_example(name));
+    add_cases(find_op("attention").normalize(problem), 0, cases);
+  }
+  EXPECT_EQ(cases.size(), 3U);
+  verify_all(cases);
+}
+
+/// Returns whether the mutated source passes verification. Errors of the executor, such as deadlocks, are failures, too.
+bool passes(const Case& c, const std::string& source, HostDevice& device, const HostCompiler& compiler) {
+  const auto module = device.load(compiler.compile({"attention.cu", source, device.info().arch}));
+  try {
+    const Executable executable(device, module, c.op().parse(c.problem)->launch_plan(c.config, device.info()));
+    return verify(*c.op().parse(c.problem), executable, device, 3).passed;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::device_failed) << error.what();
+    return false;
+  }
+}
+
+// Races that a GPU may not show: the executor delays copies, products and stores as long as the kernel allows.
+TEST_F(AttentionWgmmaHost, DetectsMissingAndLateWaits) {
+  std::vector<Case> cases;
+  add_cases(test::normalized("attention", "seq_q=300,seq_kv=700,head_dim=128,dtype=bf16"), 0, cases);
+  ASSERT_EQ(cases.size(), 1U);
+  const std::string right = render(*find_op("attention").parse(cases[0].problem), cases[0].config);
+  EXPECT_TRUE(passes(cases[0], right, device_, compiler_));
+  struct Mutation {
+    const char *from, *to;
+  };
+  for (const auto& [from, to] : {
+           Mutation{"barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);", ""},
+           {"barrier_wait(barriers.k_come(k_stage.index), k_stage.parity);", ""},
+           {"barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);", ""},
+           {"barrier_wait(barriers.k_free(stage), k_stage.parity ^ 1);", ""},
+           {"barrier_wait(barriers.v_free(stage), v_stage.parity ^ 1);", ""},
+           {"if (lane == 0) barrier_arrive(barriers.k_free(k_stage.index));", ""},
+           {"wgmma_wait<1>(scores);", ""},
+           {"wgmma_wait<pending>(output);", ""},
+           {"wgmma_wait<pending>(output);", "wgmma_wait<pending + 1>(output);"},
+           {"store_wait<0>();", ""},
+       }) {
+    std::string wrong = right;
+    const std::size_t at = wrong.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    for (std::size_t place = at; place != std::string::npos; place = wrong.find(from, place + std::strlen(to)))
+      wrong.replace(place, std::strlen(from), to);
+    EXPECT_FALSE(passes(cases[0], wrong, device_, compiler_)) << from << " -> " << to;
+  }
+}
+
+}  // namespace
+}  // namespace tunesmith

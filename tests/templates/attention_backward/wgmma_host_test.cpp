@@ -1,0 +1,64 @@
+// Numerics of the wgmma kernels of attention's backward pass on the host executor, which emulates Hopper's tensor cores, TMA
+// and barriers: a kernel that waits too late reads NaN (jit/host/bulk_copy.cpp).
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/support/host_kernels.h"
+#include "tests/templates/attention/mods.h"
+#include "tests/templates/attention_backward/cases.h"
+
+namespace tunesmith {
+namespace {
+
+using test::Case;
+
+class AttentionBackwardWgmmaHost : public test::HostKernels {
+ protected:
+  /// The host executor's own search spaces have no wgmma.
+  const DeviceInfo hopper_ = generic_device(parse_arch("sm_90a"));
+
+  /// Adds the default configuration with wgmma, if the problem has one, and up to `more` others.
+  void add_cases(const Problem& problem, std::size_t more, std::vector<Case>& cases) {
+    std::size_t count = 0;
+    for (Config& config : find_op("attention_backward").parse(problem)->search_space(hopper_, Effort::full))
+      if (config.variant() == "wgmma" && count++ <= more) cases.push_back({problem, std::move(config)});
+  }
+};
+
+TEST_F(AttentionBackwardWgmmaHost, EveryProblem) {
+  std::vector<Case> cases;
+  for (const Problem& problem : test::backward_problems(true)) add_cases(problem, 0, cases);
+  EXPECT_GT(cases.size(), 10U);
+  verify_all(cases);
+}
+
+TEST_F(AttentionBackwardWgmmaHost, WholeSearchSpace) {
+  std::vector<Case> cases;
+  std::set<std::string> roles;
+  for (const char* fields :
+       {"seq_q=150,seq_kv=300,head_dim=64,heads=2,causal=bottom-right", "seq_q=200,seq_kv=170,head_dim=128,dtype=f16",
+        "seq_q=130,seq_kv=140,head_dim=256,softcap=20", "seq_q=140,seq_kv=260,head_dim=128,deterministic=1,causal=top-left",
+        "seq_q=190,seq_kv=90,head_dim=64,heads=4,kv_heads=2,alibi=1,dslopes=1,accumulate=1",
+        "seq_q=100,seq_kv=130,head_dim=96,dropout=0.3,dropout_seed=4,dtype=f16"})
+    add_cases(test::normalized("attention_backward", fields), 12, cases);
+  for (const Case& c : cases) roles.insert(c.config.fields.string("roles"));
+  EXPECT_EQ(roles.size(), 2U);
+  verify_all(cases);
+}
+
+TEST_F(AttentionBackwardWgmmaHost, UserFunctions) {
+  std::vector<Case> cases;
+  for (const char* name : {"relative_bias", "softcap", "alibi"}) {
+    Problem problem{"attention_backward",
+                    parse_fields("batch=2,heads=2,kv_heads=1,seq_q=137,seq_kv=153,head_dim=64,dtype=bf16", "fields")};
+    problem.fields.set("score_mod", test::mod_example(name));
+    add_cases(find_op("attention_backward").normalize(problem), 1, cases);
+  }
+  EXPECT_GE(cases.size(), 3U);
+  verify_all(cases);
+}
+
+}  // namespace
+}  // namespace tunesmith
