@@ -1,6 +1,7 @@
 #pragma once
 // Fills a cache for many problems.
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct PrewarmSettings {
   double budget_s = 10;           ///< per problem
   int jobs = 0;                   ///< compile threads; 0: one per core
   bool neighbours_first = false;  ///< tune_ahead: TuneOptions::neighbours_first
+  bool force = false;             ///< tune_ahead: TuneOptions::force
   bool all_configs = false;       ///< compile_ahead: the whole search space
   /// tune_ahead: GPUs to work on at the same time; empty: the engine's.
   std::vector<std::string> devices{};
@@ -26,6 +28,9 @@ struct PrewarmFailure {
   Error error;
 };
 
+/// Also names the user sources of the problem, which are the likely cause.
+PrewarmFailure failure_of(const std::string& what, const SpecProblem& asked, const Error& error);
+
 struct PrewarmResult {
   int problems = 0;
   int total = 0, done = 0;  ///< binaries, or tuned problems
@@ -33,6 +38,15 @@ struct PrewarmResult {
   std::vector<PrewarmFailure> failures;
   bool interrupted = false;
   double wall_s = 0;
+};
+
+/// Wall time since its construction.
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 /// Compiles for each architecture (comma-separated; empty: this machine's GPU) and stores the binaries. An interrupt stops

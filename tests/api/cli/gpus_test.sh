@@ -89,6 +89,21 @@ fi
 grep -q '13 columns do not compile' out.txt || fail "the error is missing: $(<out.txt)"
 [[ $(grep -c ' end ' fails.log) == 2 ]] || fail "the other problems were not tuned"
 
+# ---- `tune` with lists
+json=$(SCRIPTED_LOG=tune.log "$program" tune softmax --rows 64 --cols 21,22,23 --dtype f32,bf16 --cache tune.db --gpus all \
+  --json 2>progress.txt) || fail "'tune' with lists failed: $json $(<progress.txt)"
+grep -q '6 of 6 (cuda:' progress.txt || fail "'tune' with lists shows no progress: $(<progress.txt)"
+[[ $(grep -c '"median_us"' <<<"$json") == 6 && $(grep -c '"dtype": "bf16"' <<<"$json") == 3 ]] || fail "results are missing: $json"
+[[ $(awk '$2 == "begin" {print $3}' tune.log | sort -u | wc -l) == 4 ]] || fail "not every GPU tuned: $(<tune.log)"
+if SCRIPTED_LOG=tune.log "$program" tune softmax --rows 64 --cols 13,24 --cache tune.db --gpus 1,2 >out.txt 2>&1; then
+  fail "'tune' hides a problem that does not compile: $(<out.txt)"
+fi
+grep -q '13 columns do not compile' out.txt || fail "the error is missing: $(<out.txt)"
+grep -q '1 of 2 (1 new' out.txt && grep -q '^rows=64,cols=24' out.txt || fail "the other result is missing: $(<out.txt)"
+SCRIPTED_LOG=last.log "$program" tune softmax --rows 64 --cols 25 --cache tune.db --gpus 3 --json | grep -q '"cols": 25' ||
+  fail "one problem has no result"
+[[ $(awk '{print $3}' last.log | sort -u) == cuda:3 ]] || fail "--gpus 3 chose $(<last.log)"
+
 # ---- a queue
 if [[ -z $server_program ]] || ! "$program" work --help >/dev/null 2>&1; then
   echo "without a queue: no server is installed"
