@@ -1,6 +1,7 @@
 // tunesmith tune: measures the search space of problems and stores the winners.
 
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -24,7 +25,7 @@ struct TuneFlags {
   EngineFlags engine;
   std::string device = "auto", gpus, budget = "10s", effort = "full";
   std::int64_t jobs = 0;
-  bool force = false, neighbours_first = false, json = false, here = false, brief = false;
+  bool force = false, neighbours_first = false, json = false, here = false, brief = false, turn = false;
 };
 
 /// In the child of an engine: steps and every outcome are one line each (api/engine/tune_apart.h).
@@ -48,8 +49,15 @@ int tune_for_engine(TuneRequest request, const EngineOptions& options) {
   return code;
 }
 
-/// In the child: every outcome is a line of JSON.
-int tune_as_child(const TuneRequest& request, const EngineOptions& options) {
+/// In the child: every outcome is a line of JSON. With --turn, the GPU is not used before the parent gives the turn.
+int tune_as_child(TuneRequest request, bool has_turn, const EngineOptions& options) {
+  if (has_turn) {
+    request.before_device = [] { wait_for_turn(STDIN_FILENO, interrupted()); };
+    request.compiled = [] {
+      std::puts(compiled_line);
+      std::fflush(stdout);
+    };
+  }
   int code = exit_done;
   std::string line;
   try {
@@ -108,7 +116,7 @@ int run_tune(const TuneFlags& flags) {
     request.problem = flags.problem->op().normalize(flags.problem->problem());
     catch_interrupts();
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read what it finds
-    return flags.brief ? tune_for_engine(request, options) : tune_as_child(request, options);
+    return flags.brief ? tune_for_engine(request, options) : tune_as_child(request, flags.turn, options);
   }
   if (!flags.gpus.empty() && flags.device != "auto")
     throw Error(ErrorCode::invalid_argument, "--gpus is given with --device; expected one of them");
@@ -152,6 +160,7 @@ void add_tune(CLI::App& app, Parse& parse) {
     command.add_flag("--json", flags->json, "print one JSON object with every trial, nothing else");
     command.add_flag("--here", flags->here)->group("");    // in this process: how the tool calls itself
     command.add_flag("--brief", flags->brief)->group("");  // how an engine calls the tool
+    command.add_flag("--turn", flags->turn)->group("");    // stdin ends when the GPU may be used
     command.footer("Numbers and choices may be lists, such as 1000,2000. Lists multiply: every combination is tuned.");
     return [flags] { return run_tune(*flags); };
   });
