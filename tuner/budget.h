@@ -9,13 +9,15 @@
 
 namespace tunesmith {
 
-/// Wall clock of one tuning run. Thread-safe.
+/// Wall clock of one tuning run. Thread-safe but for restart().
 class Budget {
  public:
   Budget(double seconds, const std::atomic<bool>* cancel) : total_s_(seconds), cancel_(cancel) {}
 
   double total_s() const noexcept { return total_s_; }
   double elapsed_s() const noexcept { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  void restart() noexcept { start_ = Clock::now(); }
 
   /// Throws Error(cancelled).
   void check_wanted() const {

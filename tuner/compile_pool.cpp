@@ -1,13 +1,15 @@
 #include "tuner/compile_pool.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <system_error>
 #include <utility>
 
 namespace tunesmith {
 
-CompilePool::CompilePool(std::size_t count, int jobs, std::function<Built(std::size_t)> build)
-    : build_(std::move(build)), count_(count) {
+CompilePool::CompilePool(std::size_t count, int jobs, std::function<Built(std::size_t)> build, bool yielding)
+    : build_(std::move(build)), count_(count), yielding_(yielding) {
   const std::size_t wanted = jobs > 0 ? static_cast<std::size_t>(jobs) : std::max(1u, std::thread::hardware_concurrency());
   const std::size_t threads = std::min(wanted, count);
   threads_.reserve(threads);
@@ -29,7 +31,14 @@ CompilePool::~CompilePool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+bool CompilePool::is_finished() const {
+  const std::lock_guard lock(mutex_);
+  return ended_ == count_;
+}
+
 void CompilePool::work() {
+  constexpr int low_priority = 10;                            // a tenth of the time of a thread with the usual priority
+  if (yielding_) setpriority(PRIO_PROCESS, 0, low_priority);  // on Linux: of this thread; without success all goes on
   while (true) {
     Outcome outcome;
     {
@@ -45,6 +54,7 @@ void CompilePool::work() {
     {
       const std::lock_guard lock(mutex_);
       outcomes_.push_back(std::move(outcome));
+      ++ended_;
     }
     finished_.notify_one();
   }

@@ -24,8 +24,9 @@ class CompilePool {
     std::exception_ptr failure;  ///< set: what build(index) threw
   };
 
-  /// Starts build(0), build(1), ... in this order on `jobs` threads; 0: one per core.
-  CompilePool(std::size_t count, int jobs, std::function<Built(std::size_t)> build);
+  /// Starts build(0), build(1), ... in this order on `jobs` threads; 0: one per core. Threads that are `yielding` have a
+  /// lower priority than those of other processes that measure.
+  CompilePool(std::size_t count, int jobs, std::function<Built(std::size_t)> build, bool yielding = false);
   /// Starts no further build and waits for those under way.
   ~CompilePool();
   CompilePool(const CompilePool&) = delete;
@@ -34,14 +35,18 @@ class CompilePool {
   /// The next finished build, in order of completion; nothing when `timeout` passes first.
   std::optional<Outcome> next(std::chrono::milliseconds timeout);
 
+  /// Reports whether every build has ended.
+  bool is_finished() const;
+
  private:
   void work();
 
   std::function<Built(std::size_t)> build_;
-  std::size_t count_;
-  std::mutex mutex_;
+  const std::size_t count_;
+  const bool yielding_;
+  mutable std::mutex mutex_;
   std::condition_variable finished_;
-  std::size_t started_ = 0;
+  std::size_t started_ = 0, ended_ = 0;
   bool stopping_ = false;
   std::deque<Outcome> outcomes_;
   std::vector<std::thread> threads_;

@@ -36,7 +36,13 @@ class TuningRun {
   TuneResult run();
 
  private:
-  void build_and_verify();
+  /// Fills `candidates_` from `work_`, which has work.
+  void list_candidates();
+  std::unique_ptr<CompilePool> start_compiling();
+  std::optional<TuningRecord> recorded_now() const { return bench_.cache.find_record(key_); }
+  /// Waits for the device. Returns false if the key has another record than `before` then.
+  bool wait_for_device(const std::optional<TuningRecord>& before);
+  void build_and_verify(std::unique_ptr<CompilePool> pool);
   void admit(Candidate& candidate, const Built& built, Verifier& verifier);
   TuningRecord make_record(const Contest& contest) const;
   void report(int done, const std::string& what) const {
@@ -47,7 +53,7 @@ class TuningRun {
   const ParsedProblemPtr problem_, small_;  // what is tuned, and what it is verified with
   const Workbench& bench_;
   const TuneOptions& options_;
-  const Budget budget_;
+  Budget budget_;
   TuningKey key_;
   Worklist work_;
   std::vector<Candidate> candidates_;  // the default first
@@ -66,6 +72,8 @@ TuneResult TuningRun::run() {
                 " launches no kernel");
 
   key_ = tuning_key(*problem_, device, bench_.templates);
+  const bool may_wait = options_.before_device && !options_.force;
+  const std::optional<TuningRecord> before = may_wait ? recorded_now() : std::nullopt;
   work_ = plan_work(*problem_, bench_, key_, options_);
   result_.candidates = work_.candidates;
   result_.neighbours = work_.neighbours;
@@ -76,15 +84,16 @@ TuneResult TuningRun::run() {
     result_.wall_s = budget_.elapsed_s();
     return std::move(result_);
   }
-  for (Config& config : work_.configs) {
-    Candidate& candidate = candidates_.emplace_back();
-    candidate.trial.config = config.text();
-    candidate.config = std::move(config);
-  }
-  candidates_.front().is_default = true;
-
+  list_candidates();
   budget_.check_wanted();
-  build_and_verify();
+  std::unique_ptr<CompilePool> pool = start_compiling();
+  if (options_.before_device && !wait_for_device(before)) {
+    pool.reset();
+    TuneOptions at_once = options_;
+    at_once.before_device = {};
+    return TuningRun(*problem_, bench_, at_once).run();
+  }
+  build_and_verify(std::move(pool));
   Contest contest(bench_.device, arrays_->addresses(), budget_, options_);
   const int built = static_cast<int>(candidates_.size());
   contest.run(candidates_, [&](int round, const std::string& what) { report(built + round, what); });
@@ -115,12 +124,40 @@ TuneResult TuningRun::run() {
   return std::move(result_);
 }
 
-void TuningRun::build_and_verify() {
-  const Arch& arch = bench_.device.info().arch;
-  CompilePool pool(candidates_.size(), options_.jobs, [&](std::size_t index) {
-    return build_binary(*problem_, candidates_[index].config, arch, bench_.compiler, bench_.cache, bench_.templates,
-                        Keep::later);
-  });
+void TuningRun::list_candidates() {
+  for (Config& config : work_.configs) {
+    Candidate& candidate = candidates_.emplace_back();
+    candidate.trial.config = config.text();
+    candidate.config = std::move(config);
+  }
+  candidates_.front().is_default = true;
+}
+
+std::unique_ptr<CompilePool> TuningRun::start_compiling() {
+  const auto build = [this](std::size_t index) {
+    return build_binary(*problem_, candidates_[index].config, bench_.device.info().arch, bench_.compiler, bench_.cache,
+                        bench_.templates, Keep::later);
+  };
+  return std::make_unique<CompilePool>(candidates_.size(), options_.jobs, build, options_.before_device != nullptr);
+}
+
+bool TuningRun::wait_for_device(const std::optional<TuningRecord>& before) {
+  options_.before_device();
+  budget_.restart();
+  budget_.check_wanted();
+  if (options_.force) return true;
+  const std::optional<TuningRecord> after = recorded_now();
+  return !after || (before && before->config == after->config && before->median_us == after->median_us);
+}
+
+void TuningRun::build_and_verify(std::unique_ptr<CompilePool> pool) {
+  bool told = false;
+  const auto tell_if_compiled = [&] {
+    if (told || (pool && !pool->is_finished())) return;
+    told = true;
+    if (options_.compiled) options_.compiled();
+  };
+  tell_if_compiled();
   // While the first ones compile.
   arrays_ = std::make_unique<TimingArrays>(problem_, bench_.device, options_.memory_cap_bytes, options_.seed);
   Verifier verifier(*small_, bench_.device, options_.seed);
@@ -129,7 +166,8 @@ void TuningRun::build_and_verify() {
   for (std::size_t done = 0; done < candidates_.size();) {
     budget_.check_wanted();
     if (default_is_known && budget_.elapsed_s() > until_s) break;
-    auto outcome = pool.next(std::chrono::milliseconds(20));
+    auto outcome = pool->next(std::chrono::milliseconds(20));
+    tell_if_compiled();
     if (!outcome) continue;
     Candidate& candidate = candidates_[outcome->index];
     default_is_known = default_is_known || candidate.is_default;
@@ -149,6 +187,8 @@ void TuningRun::build_and_verify() {
     }
     report(static_cast<int>(++done), candidate.trial.status.empty() ? "verified" : candidate.trial.status);
   }
+  pool.reset();
+  tell_if_compiled();
 }
 
 // What passes is bound to the timed problem; anything else is settled with its reason.

@@ -23,6 +23,12 @@ struct TuneOptions {
   const std::atomic<bool>* cancel = nullptr;  ///< when it becomes true: stop soon, store nothing, throw Error(cancelled)
   /// (done, total, what): called from the tuning thread.
   std::function<void(int, int, const std::string&)> progress;
+  /// Called once while candidates compile, before the device is used for the first time: it may wait until another run has
+  /// ended on the device, and returns soon when the run is cancelled. The budget starts when it returns. Compile threads
+  /// have a low priority, so that they do not disturb the other run. Not called when there is nothing to measure.
+  std::function<void()> before_device;
+  /// Called once when no candidate compiles any more, unless there is nothing to measure: another run may compile.
+  std::function<void()> compiled;
 };
 
 /// Returns the seconds within which tuning one key with this budget ends unless a candidate hangs. `start_s` is the time for
@@ -34,9 +40,9 @@ constexpr double tuning_limit_s(double budget_s, double start_s = 10) { return s
 struct TuneResult {
   TuningRecord record;
   std::vector<Trial> trials;  ///< of this and of earlier runs
-  double wall_s = 0;
-  double compile_s = 0;  ///< compiler time, summed over the threads
-  int candidates = 0;    ///< in the search space
+  double wall_s = 0;          ///< without the time before before_device() returned
+  double compile_s = 0;       ///< compiler time, summed over the threads
+  int candidates = 0;         ///< in the search space
   /// In this run: compiled (rather than found in the cache), found right, timed. All 0 when there was nothing left to do.
   int compiled = 0, verified = 0, timed = 0;
   int neighbours = 0;         ///< records whose trials chose the candidates; 0: the whole search space was tried

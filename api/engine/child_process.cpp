@@ -31,6 +31,7 @@ class Stopper {
 
   void look() {
     const Clock::time_point now = Clock::now();
+    if (command_.is_waiting && command_.is_waiting()) start_ = now;
     if (command_.limit.count() > 0 && now - start_ >= command_.limit && !hung_) {
       hung_ = true;
       kill(process_, SIGKILL);
@@ -48,7 +49,7 @@ class Stopper {
  private:
   const pid_t process_;
   const ChildCommand& command_;
-  const Clock::time_point start_ = Clock::now();
+  Clock::time_point start_ = Clock::now();
   std::optional<Clock::time_point> asked_;
   bool hung_ = false;
 };
@@ -105,6 +106,7 @@ ChildExit run_child(const ChildCommand& command) {
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   }
+  if (command.input >= 0) posix_spawn_file_actions_adddup2(&actions, command.input, STDIN_FILENO);
   std::vector<std::string> arguments{command.program.filename().string()};
   arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
   std::vector<std::string> environment = environment_of(command);

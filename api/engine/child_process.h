@@ -15,6 +15,7 @@ struct ChildCommand {
   std::vector<std::string> arguments{};
   std::vector<std::pair<std::string, std::string>> environment{};  ///< variables to set, on top of this process's
   bool quiet = false;  ///< stdin is empty and stderr is discarded; otherwise, the child shares both
+  int input = -1;      ///< file descriptor that becomes the child's stdin; -1: see `quiet`
   /// Receives each complete line of the child's stdout as it is written. Must not throw. May be empty.
   std::function<void(const std::string&)> line{};
   /// Becomes true when the child should stop: it gets SIGTERM, and SIGKILL after `grace`. May be empty.
@@ -22,6 +23,8 @@ struct ChildCommand {
   std::chrono::milliseconds grace = std::chrono::seconds(10);
   /// The child is killed after this time, because a kernel may never end. 0: no limit.
   std::chrono::milliseconds limit{0};
+  /// While this is true, the time does not count. May be empty.
+  std::function<bool()> is_waiting{};
 };
 
 struct ChildExit {

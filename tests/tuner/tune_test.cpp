@@ -543,6 +543,50 @@ TEST_F(Tune, CompilesCandidatesInParallel) {
   EXPECT_GE(result.compile_s, 0.005 * result.compiled);
 }
 
+TEST_F(Tune, CompilesWhileItWaitsForTheDevice) {
+  add_widths(8);
+  int waited = 0, compiled = 0;
+  options.budget_s = 0.4;
+  options.before_device = [&] {
+    ++waited;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    EXPECT_GT(compiler.compilations, 0);
+    EXPECT_EQ(device.allocated_bytes, 0) << "the device was used";
+    EXPECT_EQ(compiled, 0);
+  };
+  options.compiled = [&] {
+    ++compiled;
+    EXPECT_TRUE(device.timed.empty());
+  };
+  const TuneResult result = tune_now();
+  EXPECT_EQ(waited, 1);
+  EXPECT_EQ(compiled, 1);
+  EXPECT_GT(result.timed, 1) << "waiting does not use the budget up";
+
+  options.compiled = options.before_device = [] { ADD_FAILURE() << "there is nothing to measure"; };
+  EXPECT_EQ(tune_now().compiled, 0);
+}
+
+TEST_F(Tune, ARecordThatIsMadeWhileItWaitsForTheDeviceIsUsed) {
+  TuningRecord made;
+  options.before_device = [&] {
+    TuneOptions other = options;
+    other.before_device = {};
+    made = tune(*op.parse(problem), bench(), other).record;
+  };
+  const TuneResult result = tune_now();
+  EXPECT_EQ(result.timed, 0) << "another process has tuned the key";
+  EXPECT_EQ(result.record.median_us, made.median_us);
+}
+
+TEST_F(Tune, ARunThatIsCancelledWhileItWaitsForTheDeviceEnds) {
+  std::atomic<bool> cancel{false};
+  options.cancel = &cancel;
+  options.before_device = [&] { cancel = true; };
+  fakes::expect_error([&] { tune_now(); }, ErrorCode::cancelled, "nothing was stored");
+  EXPECT_TRUE(device.timed.empty());
+}
+
 TEST_F(Tune, UsesCachedBinariesWithoutACompiler) {
   options.effort = Effort::quick;
   scripts[4].time_us = 5;

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "api/cli/arguments/combinations.h"
 #include "api/cli/arguments/field_kind.h"
 #include "api/cli/arguments/flags.h"
 #include "api/cli/arguments/nearest.h"
@@ -67,6 +68,29 @@ Value value_of(const FieldInfo& field, const std::string& typed) {
   return value;
 }
 
+/// Also reads the file that a flag names.
+Value value_of(const FieldInfo& field, const std::string& typed, bool by_option) {
+  if (!by_option && kind_of(field) == FieldKind::file) return read_source(field.name, flag_of(field.name), typed);
+  return value_of(field, typed);
+}
+
+/// The values of a list, which numbers and choices may be; other fields may contain commas.
+std::vector<std::string> items_of(const FieldInfo& field, const std::string& typed) {
+  const FieldKind kind = kind_of(field);
+  if (kind != FieldKind::number && kind != FieldKind::choice && kind != FieldKind::toggle) return {typed};
+  std::vector<std::string> items;
+  std::string_view rest = typed;
+  for (;;) {
+    const std::size_t comma = rest.find(',');
+    items.emplace_back(rest.substr(0, comma));
+    if (items.back().empty() && typed.find(',') != std::string::npos)
+      throw Error(ErrorCode::invalid_argument, field.name, " is '", typed,
+                  "', a list with an empty value; expected e.g. 8,16");
+    if (comma == std::string_view::npos) return items;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
 }  // namespace
 
 std::string flag_of(std::string_view field) {
@@ -99,14 +123,12 @@ void ProblemFlags::add_memory_layout_to(CLI::App& command) {
     if (is_memory_layout(field)) add(command, field);
 }
 
-Problem ProblemFlags::problem() const {
+std::vector<ProblemFlags::Given> ProblemFlags::given() const {
   const std::vector<FieldInfo> fields = op_.problem_fields();
-  Problem problem{std::string(op_.name()), {}};
+  std::vector<Given> given;
   for (const FieldInfo& field : fields)
     if (const auto typed = typed_.find(std::string(field.name)); typed != typed_.end())
-      problem.fields.set(field.name, kind_of(field) == FieldKind::file
-                                         ? read_source(field.name, flag_of(field.name), typed->second)
-                                         : value_of(field, typed->second));
+      given.push_back({field, typed->second, false});
   for (const std::string& option : options_) {
     const auto [name, typed] = split_pair(option, "--option", "NAME=VALUE");
     const auto field = std::ranges::find(fields, name, &FieldInfo::name);
@@ -115,12 +137,41 @@ Problem ProblemFlags::problem() const {
       for (const FieldInfo& known : fields) names.emplace_back(known.name);
       throw Error(ErrorCode::invalid_argument, op_.name(), " has no option '", name, "'", suggestion(name, names));
     }
-    if (problem.fields.contains(name))
+    if (std::ranges::find(given, field->name, [](const Given& one) { return one.field.name; }) != given.end())
       throw Error(ErrorCode::invalid_argument, name, " is given twice; expected either ", flag_of(name), " or --option ",
                   name, "=VALUE, once");
-    problem.fields.set(name, value_of(*field, typed));
+    given.push_back({*field, typed, true});
   }
+  return given;
+}
+
+Problem ProblemFlags::problem() const {
+  Problem problem{std::string(op_.name()), {}};
+  for (const Given& one : given()) problem.fields.set(one.field.name, value_of(one.field, one.typed, one.by_option));
   return problem;
+}
+
+std::vector<Problem> ProblemFlags::problems() const {
+  const std::vector<Given> all = given();
+  std::vector<std::vector<Value>> values;
+  std::vector<std::size_t> sizes;
+  std::size_t combinations = 1;
+  for (const Given& one : all) {
+    values.emplace_back();
+    for (const std::string& item : items_of(one.field, one.typed))
+      values.back().push_back(value_of(one.field, item, one.by_option));
+    sizes.push_back(values.back().size());
+    if ((combinations *= sizes.back()) > max_problems)
+      throw Error(ErrorCode::invalid_argument, "the lists make more than ", max_problems, " problems");
+  }
+  std::vector<Problem> problems;
+  for_each_combination(sizes, [&](const std::vector<std::size_t>& choice) {
+    Problem problem{std::string(op_.name()), {}};
+    for (std::size_t i = 0; i < all.size(); ++i) problem.fields.set(all[i].field.name, values[i][choice[i]]);
+    problem = op_.normalize(problem);
+    if (std::ranges::find(problems, problem) == problems.end()) problems.push_back(std::move(problem));
+  });
+  return problems;
 }
 
 namespace {

@@ -32,9 +32,19 @@ class ProblemFlags {
   /// The given fields, not normalized. Throws Error(invalid_argument) for a malformed or unknown --option, an unknown
   /// choice, and a field that is given twice.
   Problem problem() const;
+  /// Every combination of the given fields, normalized, each once; the last field varies fastest. Numbers and choices may be
+  /// lists: "1000,2000". Throws what problem() throws, and Error(invalid_argument) for a problem that does not exist.
+  std::vector<Problem> problems() const;
 
  private:
+  struct Given {
+    FieldInfo field;
+    std::string typed;
+    bool by_option;  ///< --option NAME=VALUE, which never names a file
+  };
+
   void add(CLI::App& command, const FieldInfo& field);
+  std::vector<Given> given() const;
 
   const Op& op_;
   std::map<std::string, std::string> typed_;  ///< by field

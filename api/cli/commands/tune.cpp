@@ -1,88 +1,32 @@
-// tunesmith tune: measures the search space of one problem and stores the winner.
+// tunesmith tune: measures the search space of problems and stores the winners.
 
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 
 #include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/flags.h"
 #include "api/cli/arguments/operations.h"
-#include "api/cli/report/table.h"
+#include "api/cli/tuning/gpus.h"
 #include "api/cli/tuning/interrupt.h"
-#include "api/cli/tuning/tune_child.h"
+#include "api/cli/tuning/prewarm_report.h"
+#include "api/cli/tuning/tune_report.h"
 #include "api/engine/tune_apart.h"
 
 namespace tunesmith::cli {
 namespace {
 
-constexpr std::size_t shown_trials = 10;
-
 struct TuneFlags {
   std::shared_ptr<const ProblemFlags> problem;
   EngineFlags engine;
-  std::string device = "auto", budget = "10s", effort = "full";
+  std::string device = "auto", gpus, budget = "10s", effort = "full";
   std::int64_t jobs = 0;
-  bool force = false, neighbours_first = false, json = false, here = false, brief = false;
+  bool force = false, neighbours_first = false, json = false, here = false, brief = false, turn = false;
 };
-
-std::string trials_table(const Json& result) {
-  std::vector<Json> trials = result["trials"];
-  std::ranges::stable_sort(trials, {}, [](const Json& trial) {
-    const bool timed = trial["status"] == "timed";
-    return std::pair(!timed, timed ? trial["median_us"].get<double>() : 0);
-  });
-  std::vector<std::vector<std::string>> rows;
-  for (const Json& trial : trials) {
-    if (rows.size() == shown_trials) break;
-    const std::string config = trial["config"];
-    const bool timed = trial["status"] == "timed";
-    const std::string mark = config == result["config"].get<std::string>()           ? "winner"
-                             : config == result["default_config"].get<std::string>() ? "default"
-                             : timed                                                 ? ""
-                                                                                     : trial["status"].get<std::string>();
-    rows.push_back({timed ? fixed(trial["median_us"], 2) : "-", timed ? fixed(trial["mad_us"], 2) : "-", mark, config});
-  }
-  std::string text = table({{"median us", true}, {"MAD us", true}, {""}, {"config"}}, rows);
-  if (trials.size() > rows.size()) text += "... " + std::to_string(trials.size() - rows.size()) + " more in --json\n";
-  return text;
-}
-
-std::string time_text(const Json& result) {
-  const Json& rate = result["gb_per_s"];
-  return microseconds(result["median_us"]) + " (MAD " + microseconds(result["mad_us"]) + ")" +
-         (rate.is_null() ? "" : ", " + fixed(rate, 0) + " GB/s");
-}
-
-std::string neighbours_text(const Json& result) {
-  if (const int count = result["neighbours"]; count > 0)
-    return "the trials of " + std::to_string(count) + " near records chose the candidates";
-  const std::string why = result["why_all_tried"];
-  return why.empty() ? "" : "all candidates were tried: " + why;
-}
-
-void print(const Problem& problem, const Json& result) {
-  const bool measured = result["measured"];
-  std::string text = listing({
-      {"operation", result["op"]},
-      {"problem", brief(problem)},
-      {"device", result["device"].get<std::string>() + ", " + result["arch"].get<std::string>()},
-      {"winner", result["config"]},
-      {"time", time_text(result)},
-      {"default", microseconds(result["default_median_us"]) + ": the winner is " + times(result["speedup_over_default"])},
-      {"tuning", measured ? std::to_string(result["timed"].get<int>()) + " of " +
-                                std::to_string(result["candidates"].get<int>()) + " candidates timed in " +
-                                fixed(result["wall_s"], 2) + " s (compiling " + fixed(result["compile_s"], 2) + " s)"
-                          : "a record exists; --force measures again"},
-      {"neighbours", neighbours_text(result)},
-      {"cache", result["cache"]},
-  });
-  if (!result["trials"].empty()) text += "\n" + trials_table(result);
-  std::fputs(text.c_str(), stdout);
-}
 
 /// In the child of an engine: steps and every outcome are one line each (api/engine/tune_apart.h).
 int tune_for_engine(TuneRequest request, const EngineOptions& options) {
@@ -105,8 +49,15 @@ int tune_for_engine(TuneRequest request, const EngineOptions& options) {
   return code;
 }
 
-/// In the child: every outcome is a line of JSON.
-int tune_as_child(const TuneRequest& request, const EngineOptions& options) {
+/// In the child: every outcome is a line of JSON. With --turn, the GPU is not used before the parent gives the turn.
+int tune_as_child(TuneRequest request, bool has_turn, const EngineOptions& options) {
+  if (has_turn) {
+    request.before_device = [] { wait_for_turn(STDIN_FILENO, interrupted()); };
+    request.compiled = [] {
+      std::puts(compiled_line);
+      std::fflush(stdout);
+    };
+  }
   int code = exit_done;
   std::string line;
   try {
@@ -119,11 +70,41 @@ int tune_as_child(const TuneRequest& request, const EngineOptions& options) {
   return code;
 }
 
+/// Several problems: on several GPUs at the same time, as prewarm does.
+int tune_all(const std::vector<Problem>& problems, const TuneFlags& flags, const TuneRequest& like,
+             const EngineOptions& options) {
+  PrewarmSettings settings;
+  settings.effort = like.effort;
+  settings.budget_s = like.budget_s;
+  settings.jobs = like.jobs;
+  settings.force = like.force;
+  settings.neighbours_first = like.neighbours_first;
+  settings.devices = flags.gpus.empty() ? std::vector{like.device} : parse_gpus(flags.gpus, count_gpus());
+  std::vector<SpecProblem> asked;
+  for (const Problem& problem : problems) asked.push_back({problem, ""});
+
+  std::vector<Json> results(problems.size());  // each is written by one thread
+  const PrewarmResult outcome = tune_ahead(asked, settings, options, [&](const TuneRequest& request) {
+    const auto at = std::ranges::find(problems, request.problem) - problems.begin();
+    return results[static_cast<std::size_t>(at)] = tune_in_child(request);
+  });
+  if (flags.json) {
+    Json json = to_json(outcome, options);
+    std::erase_if(results, [](const Json& result) { return result.is_null(); });
+    json["results"] = results;
+    std::puts(dump_pretty(json).c_str());
+  } else {
+    print(outcome, options, "tuned");
+    std::printf("\n%s", results_table(problems, results).c_str());
+  }
+  report_failures(outcome.failures);
+  if (outcome.interrupted) throw Error(ErrorCode::cancelled, "interrupted; the cache holds what was finished");
+  return outcome.failures.empty() ? exit_done : exit_failed;
+}
+
 int run_tune(const TuneFlags& flags) {
   const EngineOptions options = flags.engine.options();
   TuneRequest request;
-  const Op& op = flags.problem->op();
-  request.problem = op.normalize(flags.problem->problem());
   request.device = flags.device;
   request.cache_file = options.cache_file;
   request.effort = parse_effort(flags.effort);
@@ -131,11 +112,19 @@ int run_tune(const TuneFlags& flags) {
   request.jobs = static_cast<int>(flags.jobs);
   request.force = flags.force;
   request.neighbours_first = flags.neighbours_first;
-  catch_interrupts();
   if (flags.here) {
+    request.problem = flags.problem->op().normalize(flags.problem->problem());
+    catch_interrupts();
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read what it finds
-    return flags.brief ? tune_for_engine(request, options) : tune_as_child(request, options);
+    return flags.brief ? tune_for_engine(request, options) : tune_as_child(request, flags.turn, options);
   }
+  if (!flags.gpus.empty() && flags.device != "auto")
+    throw Error(ErrorCode::invalid_argument, "--gpus is given with --device; expected one of them");
+  const std::vector<Problem> problems = flags.problem->problems();
+  catch_interrupts();
+  if (problems.size() > 1) return tune_all(problems, flags, request, options);
+  request.problem = problems.front();
+  if (!flags.gpus.empty()) request.device = parse_gpus(flags.gpus, count_gpus()).front();
   const Json result = tune_in_child(request);
   if (flags.json)
     std::puts(dump_pretty(result).c_str());
@@ -148,26 +137,31 @@ int run_tune(const TuneFlags& flags) {
 
 void add_tune(CLI::App& app, Parse& parse) {
   CLI::App* tune_command =
-      app.add_subcommand("tune", "measure configurations of one problem, store the fastest (needs a GPU)");
+      app.add_subcommand("tune", "measure configurations of a problem, store the fastest (needs a GPU)");
   tune_command->footer(
-      "`tunesmith tune OP --help` lists the flags of an operation.\n"
+      "`tunesmith tune OP --help` lists the flags of an operation. Numbers and choices may be lists; lists multiply.\n"
       "\n"
       "Examples:\n"
       "  tunesmith tune softmax --rows 4096 --cols 32000 --dtype bf16\n"
-      "  tunesmith tune softmax --rows 4096 --cols 1024 --effort quick --budget 2s --force");
+      "  tunesmith tune softmax --rows 4096 --cols 1024 --effort quick --budget 2s --force\n"
+      "  tunesmith tune softmax --rows 4096 --cols 1000,2000,4096 --dtype bf16,f32 --gpus all");
   add_operations(*tune_command, parse, [](CLI::App& command, const std::shared_ptr<const ProblemFlags>& problem) -> Action {
     auto flags = std::make_shared<TuneFlags>();
     flags->problem = problem;
-    command.add_option("--budget", flags->budget, "wall time, e.g. 500ms, 10s, 2m (default: 10s)")->type_name("TIME");
+    command.add_option("--budget", flags->budget, "wall time for each problem, e.g. 500ms, 10s, 2m (default: 10s)")
+        ->type_name("TIME");
     command.add_option("--effort", flags->effort, "how many candidates to try (default: full)")->type_name("quick|full");
     command.add_flag("--force", flags->force, "measure again even if there is a record");
     add_neighbours_first(command, flags->neighbours_first);
     add_number(command, "--jobs", flags->jobs, 0, 1024, "compile threads (default: one per core)");
     command.add_option("--device", flags->device, "which GPU (default: the first)")->type_name("cuda|cuda:N");
+    command.add_option("--gpus", flags->gpus, "GPUs that tune several problems at the same time")->type_name("all|N,...");
     flags->engine.add_cache(command);
     command.add_flag("--json", flags->json, "print one JSON object with every trial, nothing else");
     command.add_flag("--here", flags->here)->group("");    // in this process: how the tool calls itself
     command.add_flag("--brief", flags->brief)->group("");  // how an engine calls the tool
+    command.add_flag("--turn", flags->turn)->group("");    // stdin ends when the GPU may be used
+    command.footer("Numbers and choices may be lists, such as 1000,2000. Lists multiply: every combination is tuned.");
     return [flags] { return run_tune(*flags); };
   });
 }

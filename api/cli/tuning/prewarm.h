@@ -1,6 +1,7 @@
 #pragma once
 // Fills a cache for many problems.
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,8 +15,9 @@ namespace tunesmith::cli {
 struct PrewarmSettings {
   Effort effort = Effort::full;
   double budget_s = 10;           ///< per problem
-  int jobs = 0;                   ///< compile threads; 0: one per core
+  int jobs = 0;                   ///< compile threads; 0: one per core (tune_ahead: less one for each GPU)
   bool neighbours_first = false;  ///< tune_ahead: TuneOptions::neighbours_first
+  bool force = false;             ///< tune_ahead: TuneOptions::force
   bool all_configs = false;       ///< compile_ahead: the whole search space
   /// tune_ahead: GPUs to work on at the same time; empty: the engine's.
   std::vector<std::string> devices{};
@@ -26,6 +28,9 @@ struct PrewarmFailure {
   Error error;
 };
 
+/// Also names the user sources of the problem, which are the likely cause.
+PrewarmFailure failure_of(const std::string& what, const SpecProblem& asked, const Error& error);
+
 struct PrewarmResult {
   int problems = 0;
   int total = 0, done = 0;  ///< binaries, or tuned problems
@@ -35,14 +40,24 @@ struct PrewarmResult {
   double wall_s = 0;
 };
 
+/// Wall time since its construction.
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 /// Compiles for each architecture (comma-separated; empty: this machine's GPU) and stores the binaries. An interrupt stops
 /// it between two binaries. Throws Error(no_compiler), Error(cache_failed) if the file cannot be written, and
 /// Error(invalid_argument).
 PrewarmResult compile_ahead(const std::vector<SpecProblem>& problems, const std::string& archs,
                             const PrewarmSettings& settings, const EngineOptions& options);
 
-/// Tunes each problem in its own child process. Every GPU takes the next problem when it has finished one, and has an equal
-/// share of the compile threads. `tune_one` is called from one thread for each GPU. Throws Error(no_device) without a GPU.
+/// Tunes each problem in its own child process. While one is measured on a GPU, the next one compiles. Each GPU has an equal
+/// share of the compile threads, less one core. `tune_one` is called from at most two threads at a time for each GPU, and
+/// must use the GPU only after `turn` is given. Throws Error(no_device) without a GPU.
 PrewarmResult tune_ahead(const std::vector<SpecProblem>& problems, const PrewarmSettings& settings,
                          const EngineOptions& options,
                          const std::function<Json(const TuneRequest&)>& tune_one = tune_in_child);

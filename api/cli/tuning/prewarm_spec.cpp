@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "api/cli/arguments/combinations.h"
 #include "api/cli/arguments/field_kind.h"
 #include "api/cli/arguments/nearest.h"
 #include "api/cli/arguments/operations.h"
@@ -16,8 +17,6 @@ namespace tunesmith::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::size_t max_problems = 10000;  // a typo in a list must not run for days
 
 template <typename... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
@@ -128,16 +127,14 @@ void add_entry(std::vector<SpecProblem>& problems, const Json& json, const std::
     fail(entry, " is ", json.dump().substr(0, 40), "; expected an object such as {\"op\": \"softmax\", ...}");
   std::vector<Axis> axes;
   for (const auto& [key, value] : json.items()) axes.push_back(read_axis(key, value, entry + "." + key, folder));
-  std::vector<std::size_t> choice(axes.size(), 0);
-  for (;;) {
+  std::vector<std::size_t> sizes;
+  for (const Axis& axis : axes) sizes.push_back(axis.values.size());
+  for_each_combination(sizes, [&](const std::vector<std::size_t>& choice) {
     SpecProblem made = make_problem(axes, choice, entry);
     if (std::ranges::find(problems, made.problem, &SpecProblem::problem) == problems.end())
       problems.push_back(std::move(made));
     if (problems.size() > max_problems) fail(entry, " makes more than ", max_problems, " problems");
-    std::size_t i = axes.size();
-    while (i > 0 && ++choice[i - 1] == axes[i - 1].values.size()) choice[--i] = 0;
-    if (i == 0) return;
-  }
+  });
 }
 
 /// Reports whether the text is a problem log: its first line is an object with "op".

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "api/cli/arguments/flags.h"
 #include "api/cli/report/progress.h"
@@ -32,6 +33,12 @@ Json trials_of(const TuneResult& result) {
     trials.push_back(std::move(entry));
   }
   return trials;
+}
+
+std::string_view last_line(std::string_view text) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  const std::size_t end = text.rfind('\n');
+  return end == std::string_view::npos ? text : text.substr(end + 1);
 }
 
 /// Opens a GPU; throws Error that says why this machine cannot tune.
@@ -65,11 +72,14 @@ Json tune_here(const TuneRequest& request, const EngineOptions& options) {
   settings.force = request.force;
   settings.neighbours_first = request.neighbours_first;
   settings.cancel = &interrupted();
+  settings.before_device = request.before_device;
+  settings.compiled = request.compiled;
   TuneResult result;
   {
-    Progress progress("tuning " + problem.op);
+    std::optional<Progress> progress;  // shows nothing while another process tunes on the GPU
     settings.progress = [&](int done, int total, const std::string& what) {
-      progress.update(done, total, what);
+      if (!progress) progress.emplace("tuning " + problem.op);
+      progress->update(done, total, what);
       if (request.observer) request.observer(done, total, what);
     };
     result = tune(*op.parse(problem), {*device, *compiler, *cache, templates}, settings);
@@ -121,17 +131,27 @@ Json tune_in_child(const TuneRequest& request) {
   if (request.force) arguments.emplace_back("--force");
   if (request.neighbours_first) arguments.emplace_back("--neighbours-first");
 
+  if (request.turn != nullptr) arguments.emplace_back("--turn");
+
   ChildCommand command{.program = "/proc/self/exe", .arguments = std::move(arguments)};
-  command.stop = [] { return interrupted().load(); };
+  const auto is_unwanted = [&] { return interrupted() || (request.stop && request.stop()); };
+  command.stop = is_unwanted;
+  if (request.turn != nullptr) {
+    command.input = request.turn->child_end();
+    command.is_waiting = [&] { return !request.turn->is_given(); };
+    command.line = [&](const std::string& line) {
+      if (line == compiled_line && request.compiled) request.compiled();
+    };
+  }
   constexpr double start_s = 30;  // more than an engine waits: nobody is kept from working
   const double limit_s = tuning_limit_s(request.budget_s, start_s);
   command.limit = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * limit_s));
   const ChildExit child = run_child(command);
-  if (interrupted()) throw Error(ErrorCode::cancelled, "interrupted; the cache holds what was finished");
+  if (is_unwanted()) throw Error(ErrorCode::cancelled, "interrupted; the cache holds what was finished");
   if (child.hung)
     throw Error(ErrorCode::device_failed, "a candidate never ended while tuning ", request.problem.short_text(),
                 ": the tuning process was killed after ", limit_s, " s");
-  const Json answer = Json::parse(child.out, nullptr, false);
+  const Json answer = Json::parse(last_line(child.out), nullptr, false);
   if (child.signal != 0 || !answer.is_object())
     throw Error(
         ErrorCode::device_failed, "a candidate crashed the device while tuning ", request.problem.short_text(),

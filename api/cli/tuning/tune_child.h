@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "api/cli/tuning/turn.h"
 #include "tuner/tune.h"
 #include "tunesmith/engine.h"
 #include "tunesmith/problem.h"
@@ -23,6 +24,10 @@ struct TuneRequest {
   bool force = false;
   bool neighbours_first = false;
   std::function<void(int, int, const std::string&)> observer{};  ///< called for each step, as TuneOptions::progress is
+  std::function<void()> before_device{};                         ///< tune_here: TuneOptions::before_device
+  std::function<void()> compiled{};                              ///< TuneOptions::compiled
+  const Turn* turn = nullptr;                                    ///< tune_in_child: the GPU is used when it is given
+  std::function<bool()> stop{};                                  ///< tune_in_child: becomes true when nobody wants it
 };
 
 /// Tunes in this process, shows progress on stderr and returns the facts of the result. Throws Error.
@@ -32,7 +37,11 @@ Json tune_here(const TuneRequest& request, const EngineOptions& options);
 Json tuning_facts(const Problem& problem, const DeviceInfo& device, const TuneResult& result,
                   const std::filesystem::path& cache_file);
 
-/// Tunes in a child process. Throws the child's Error, or Error(device_failed) if it crashed.
+/// A line of a child with a turn when it compiles no more; its last line is the answer.
+inline constexpr const char* compiled_line = "compiled";
+
+/// Tunes in a child process. Throws the child's Error, Error(cancelled) after an interrupt or `stop`, or
+/// Error(device_failed) if it crashed.
 Json tune_in_child(const TuneRequest& request);
 
 /// The error as a child prints it in place of a result.

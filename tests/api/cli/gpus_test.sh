@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# gpus_test.sh TUNESMITH_SCRIPTED FAKE_LIBCUDA: `--gpus all` on four scripted GPUs. Each GPU has one worker process at a time
-# and takes the next problem when it is free; measurements of one GPU exclude each other, also those of two commands, while
+# gpus_test.sh TUNESMITH_SCRIPTED FAKE_LIBCUDA: `--gpus all` on four scripted GPUs. Each GPU has one worker process that uses it,
+# and one that compiles the next problem; measurements of one GPU exclude each other, also those of two commands, while
 # the other compiles; four GPUs are at least 3.6 times as fast as one. The same for a queue, if a server is installed.
 set -euo pipefail
 program=$(realpath "$1")
@@ -51,22 +51,52 @@ check_workers() {
 
 # ---- four GPUs against one. Workers sleep, so that few processors serve four of them; a busy machine may disturb a round.
 export SCRIPTED_COMPILE_MS=240 SCRIPTED_MEASURE_MS=560
-spec 101 112 >keys.json
+spec 101 124 >keys.json
 ratio=0
 for round in 1 2 3; do
   one=$(SCRIPTED_LOG=one.log seconds "$program" prewarm --spec keys.json --cache "one$round.db" --gpus 0)
   four=$(SCRIPTED_LOG=four.log seconds "$program" prewarm --spec keys.json --cache "four$round.db" --gpus all)
-  check_workers one.log 1 1 12 >workers.txt
-  read -r most peak _ <<<"$(check_workers four.log 4 1 12)"
-  [[ $most == 4 ]] || fail "at most $most GPUs worked at a time"
+  check_workers one.log 1 2 24 >workers.txt
+  read -r most peak _ <<<"$(check_workers four.log 4 2 24)"
+  ((most >= 4)) || fail "at most $most workers at a time"
   ((peak >= 2)) || fail "at most $peak GPUs measured at a time"
-  [[ $("$program" cache info --cache "four$round.db" --json | grep -c '"records": 12') == 1 ]] || fail "records are missing"
+  [[ $("$program" cache info --cache "four$round.db" --json | grep -c '"records": 24') == 1 ]] || fail "records are missing"
   rm one.log four.log
   ratio=$(awk "BEGIN {print $one / $four}")
   awk "BEGIN {exit !($ratio >= 3.6)}" && break
 done
 awk "BEGIN {exit !($ratio >= 3.6)}" || fail "four GPUs take $four s, one $one s: $ratio times as fast; expected 3.6"
-echo "12 keys: one GPU $one s, four GPUs $four s: $ratio times as fast"
+echo "24 keys: one GPU $one s, four GPUs $four s: $ratio times as fast"
+
+# ---- one GPU: the next problem compiles while one is measured, and uses the GPU in its turn
+export SCRIPTED_COMPILE_MS=300 SCRIPTED_MEASURE_MS=360
+spec 401 408 >pipeline.json
+took=$(SCRIPTED_LOG=pipeline.log seconds "$program" prewarm --spec pipeline.json --cache pipeline.db --gpus 0)
+sort -n pipeline.log | awk '
+  $2 == "turn" && used++ { bad = "two problems use the GPU" }
+  $2 == "begin" && ++open > 2 { bad = "more than one problem compiles ahead" }
+  $2 == "end" { --used; --open; ++ended; measuring = 0 }
+  $2 == "measure" { measuring = 1 }
+  $2 == "compiled" { meanwhile += measuring }
+  END {
+    if (ended != 8 || meanwhile < 4) bad = ended + 0 " ended, " meanwhile + 0 " compiled during a measurement"
+    if (bad != "") { print bad; exit 1 }
+  }' >out.txt || fail "$(<out.txt): $(sort -n pipeline.log)"
+echo "8 keys on one GPU, 0.30 s compiling and 0.36 s measuring each: $took s"
+
+# ---- an interrupt ends both workers
+SCRIPTED_COMPILE_MS=100 SCRIPTED_MEASURE_MS=6000 SCRIPTED_LOG=interrupted.log \
+  "$program" prewarm --spec pipeline.json --cache interrupted.db --gpus 0 >out.txt 2>&1 &
+other=$!
+for ((i = 0; i < 500; ++i)); do [[ $(grep -c compiled interrupted.log 2>/dev/null) == 2 ]] && break; sleep 0.02; done
+kill -TERM "$other"
+code=0
+wait "$other" || code=$?
+[[ $code == 130 ]] || fail "an interrupted command ends with $code: $(<out.txt)"
+grep -q stopped interrupted.log || fail "the worker that waits for its turn was not stopped: $(<interrupted.log)"
+for worker in $(awk '{print $4}' interrupted.log | sort -u); do
+  ! kill -0 "$worker" 2>/dev/null || fail "worker $worker still runs"
+done
 
 # ---- two commands on the same GPUs
 export SCRIPTED_COMPILE_MS=100 SCRIPTED_MEASURE_MS=240
@@ -76,7 +106,7 @@ SCRIPTED_LOG=both.log "$program" prewarm --spec first.json --cache first.db --gp
 other=$!
 SCRIPTED_LOG=both.log "$program" prewarm --spec second.json --cache second.db --gpus 0,1 >/dev/null 2>&1 || fail "the second failed"
 wait "$other" || fail "the first of two commands failed"
-read -r _ peak meanwhile <<<"$(check_workers both.log 2 2 16)"
+read -r _ peak meanwhile <<<"$(check_workers both.log 2 4 16)"
 [[ $peak == 2 ]] || fail "$peak GPUs measured at a time; two should"
 ((meanwhile > 0)) || fail "no worker compiled while another one measured"
 echo "two commands on two GPUs: measurements of a GPU exclude each other, $meanwhile workers compiled during one"
@@ -88,6 +118,21 @@ if SCRIPTED_LOG=fails.log "$program" prewarm --spec fails.json --cache fails.db 
 fi
 grep -q '13 columns do not compile' out.txt || fail "the error is missing: $(<out.txt)"
 [[ $(grep -c ' end ' fails.log) == 2 ]] || fail "the other problems were not tuned"
+
+# ---- `tune` with lists
+json=$(SCRIPTED_LOG=tune.log "$program" tune softmax --rows 64 --cols 21,22,23 --dtype f32,bf16 --cache tune.db --gpus all \
+  --json 2>progress.txt) || fail "'tune' with lists failed: $json $(<progress.txt)"
+grep -q '6 of 6 (cuda:' progress.txt || fail "'tune' with lists shows no progress: $(<progress.txt)"
+[[ $(grep -c '"median_us"' <<<"$json") == 6 && $(grep -c '"dtype": "bf16"' <<<"$json") == 3 ]] || fail "results are missing: $json"
+[[ $(awk '$2 == "begin" {print $3}' tune.log | sort -u | wc -l) == 4 ]] || fail "not every GPU tuned: $(<tune.log)"
+if SCRIPTED_LOG=tune.log "$program" tune softmax --rows 64 --cols 13,24 --cache tune.db --gpus 1,2 >out.txt 2>&1; then
+  fail "'tune' hides a problem that does not compile: $(<out.txt)"
+fi
+grep -q '13 columns do not compile' out.txt || fail "the error is missing: $(<out.txt)"
+grep -q '1 of 2 (1 new' out.txt && grep -q '^rows=64,cols=24' out.txt || fail "the other result is missing: $(<out.txt)"
+SCRIPTED_LOG=last.log "$program" tune softmax --rows 64 --cols 25 --cache tune.db --gpus 3 --json | grep -q '"cols": 25' ||
+  fail "one problem has no result"
+[[ $(awk '{print $3}' last.log | sort -u) == cuda:3 ]] || fail "--gpus 3 chose $(<last.log)"
 
 # ---- a queue
 if [[ -z $server_program ]] || ! "$program" work --help >/dev/null 2>&1; then

@@ -80,9 +80,17 @@ TEST_F(ReportTest, AProblemWithoutARecordIsAnError) {
                   {"cannot be written"}, 1);
 }
 
+/// The headless browser of Debian, or the whole one; empty if there is none.
+std::string browser() {
+  for (const char* program : {"chromium-headless-shell", "chromium"})
+    if (std::system((std::string(program) + " --version > /dev/null 2>&1").c_str()) == 0) return program;
+  return "";
+}
+
 // Where a browser is installed, it must show the page: headings, bars and the kernel, in both colour schemes.
 TEST_F(ReportTest, ABrowserShowsThePage) {
-  if (std::system("chromium --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no chromium here";
+  const std::string chromium = browser();
+  if (chromium.empty()) GTEST_SKIP() << "no browser here: neither chromium-headless-shell nor chromium";
   ASSERT_EQ(run({"report", "softmax", "--rows", "64", "--cols", "1024", "--html", path("page.html")}).code, 0);
   // The browser's own layout tells whether the style sheet and the charts are valid.
   write("probe.html", read("page.html") +
@@ -92,7 +100,7 @@ TEST_F(ReportTest, ABrowserShowsThePage) {
                           " document.documentElement.scrollWidth <= innerWidth].join('|');</script>");
   for (const auto& [scheme, background] : {std::pair{"1", "rgb(255, 255, 255)"}, {"0", "rgb(22, 24, 28)"}}) {
     const std::string command =
-        "chromium --headless --no-sandbox --disable-gpu --window-size=1000,800 --user-data-dir=" + path("profile") +
+        chromium + " --headless --no-sandbox --disable-gpu --window-size=1000,800 --user-data-dir=" + path("profile") +
         " --blink-settings=preferredColorScheme=" + scheme + " --dump-dom file://" + path("probe.html") + " > " +
         path("dom.html") + " 2> /dev/null";
     ASSERT_EQ(std::system(command.c_str()), 0);

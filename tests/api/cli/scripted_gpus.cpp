@@ -14,6 +14,7 @@
 #include <string_view>
 #include <thread>
 
+#include "api/cli/tuning/interrupt.h"
 #include "api/cli/tuning/tune_child.h"
 #include "cache/cache.h"
 #include "jit/cuda/device.h"
@@ -41,6 +42,7 @@ struct Asked {
   Problem problem;
   std::string device;
   std::filesystem::path cache_file;
+  bool has_turn = false;
 };
 
 Asked read(const std::vector<std::string>& arguments) {
@@ -50,6 +52,7 @@ Asked read(const std::vector<std::string>& arguments) {
     if (arguments[i - 1] == "--option") fields += (fields.empty() ? "" : ",") + arguments[i];
     if (arguments[i - 1] == "--device") asked.device = arguments[i];
     if (arguments[i - 1] == "--cache") asked.cache_file = arguments[i];
+    if (arguments[i] == "--turn") asked.has_turn = true;
   }
   asked.problem = find_op(arguments[1]).normalize({arguments[1], parse_fields(fields, "problem")});
   return asked;
@@ -60,8 +63,16 @@ void measure(const Asked& asked, const std::function<void(const char*)>& log) {
   CudaDeviceOptions options;
   options.ordinal = colon == std::string::npos ? 0 : number(std::string_view(asked.device).substr(colon + 1));
   options.use_nvml = false;
-  CudaDevice device(Driver::open(), options);
   std::this_thread::sleep_for(wanted("SCRIPTED_COMPILE_MS"));
+  log("compiled");
+  if (asked.has_turn) {
+    std::puts(compiled_line);
+    std::fflush(stdout);
+    wait_for_turn(STDIN_FILENO, interrupted());
+    if (interrupted()) throw Error(ErrorCode::cancelled, "cancelled");
+  }
+  log("turn");
+  CudaDevice device(Driver::open(), options);
   const std::vector<std::function<void(Stream)>> works{[&](Stream) {
     log("measure");
     std::this_thread::sleep_for(wanted("SCRIPTED_MEASURE_MS") / 4);
@@ -85,7 +96,14 @@ int tune_scripted(const Asked& asked) {
     std::puts(dump(to_json(Error(ErrorCode::compile_failed, "13 columns do not compile"))).c_str());
     return 1;
   }
-  measure(asked, log);
+  catch_interrupts();
+  try {
+    measure(asked, log);
+  } catch (const Error& error) {
+    log("stopped");
+    std::puts(dump(to_json(error)).c_str());
+    return 1;
+  }
   const ParsedProblemPtr parsed = find_op(asked.problem.op).parse(asked.problem);
   const DeviceInfo info = generic_device({9, 0, 'a'});
   TuningRecord record;
@@ -93,11 +111,15 @@ int tune_scripted(const Asked& asked) {
   record.config = parsed->default_config(info).text();
   record.problem = asked.problem.text();
   record.effort = "quick";
+  record.median_us = record.default_median_us = 1;
   CacheOptions options;
   options.file = asked.cache_file;
   Cache(options).store_record(record, {});
   log("end");
-  std::puts(dump({{"measured", true}}).c_str());
+  TuneResult result;
+  result.record = std::move(record);
+  result.timed = 1;
+  std::puts(dump(tuning_facts(asked.problem, info, result, asked.cache_file)).c_str());
   return 0;
 }
 

@@ -79,7 +79,79 @@ TEST(TuneAhead, OneGpuIsTheEnginesAndHasAllThreads) {
   tune_ahead(some_problems(2), {}, options, [&](const TuneRequest& request) { return tuners.tune(request); });
   EXPECT_EQ(tuners.cols_of.size(), 1u);
   EXPECT_EQ(tuners.cols_of["cuda:5"].size(), 2u);
-  EXPECT_EQ(tuners.jobs, std::set<int>{0});
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  EXPECT_EQ(tuners.jobs, std::set<int>{std::max(1, cores - 1)}) << "one core launches";
+}
+
+/// Counts what goes on at the same time.
+struct Pipeline {
+  std::mutex mutex;
+  int compiling = 0, measuring = 0, compiled_meanwhile = 0, most_compiling = 0, most_measuring = 0;
+
+  Json tune(const TuneRequest& request) {
+    change([&] { most_compiling = std::max(most_compiling, ++compiling); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(4));
+    change([&] {
+      --compiling;
+      compiled_meanwhile += measuring;
+    });
+    request.compiled();
+    while (!request.turn->is_given() && !request.stop()) std::this_thread::yield();
+    change([&] { most_measuring = std::max(most_measuring, ++measuring); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    change([&] { --measuring; });
+    return {{"measured", true}};
+  }
+  template <typename Change>
+  void change(const Change& now) {
+    const std::lock_guard lock(mutex);
+    now();
+  }
+};
+
+TEST(TuneAhead, TheNextProblemCompilesWhileOneIsMeasured) {
+  Pipeline pipeline;
+  const auto tune_one = [&](const TuneRequest& request) { return pipeline.tune(request); };
+  EXPECT_EQ(tune_ahead(some_problems(10), {}, {}, tune_one).done, 10);
+  EXPECT_EQ(pipeline.most_measuring, 1);
+  EXPECT_EQ(pipeline.most_compiling, 1) << "one problem compiles at a time, so memory is bounded";
+  EXPECT_GE(pipeline.compiled_meanwhile, 5);
+}
+
+TEST(TuneAhead, WithNeighboursFirstTheyTakeTurns) {
+  Pipeline pipeline;
+  PrewarmSettings settings;
+  settings.neighbours_first = true;
+  const auto tune_one = [&](const TuneRequest& request) { return pipeline.tune(request); };
+  EXPECT_EQ(tune_ahead(some_problems(5), settings, {}, tune_one).done, 5);
+  EXPECT_EQ(pipeline.compiled_meanwhile, 0) << "the list of a problem depends on the record of the one before";
+}
+
+TEST(TuneAhead, AProblemThatWaitsForItsTurnEndsWhenAnotherGpuGivesUp) {
+  PrewarmSettings settings;
+  settings.devices = {"cuda:0", "cuda:1"};
+  std::mutex mutex;
+  std::set<std::string> devices;
+  std::atomic<int> waiting{0}, stopped{0};
+  const auto tune_one = [&](const TuneRequest& request) -> Json {
+    bool is_first = false;
+    {
+      const std::lock_guard lock(mutex);
+      is_first = devices.insert(request.device).second;
+    }
+    request.compiled();
+    if (is_first) {
+      while (waiting < 2) std::this_thread::yield();  // until both GPUs have a next problem
+      throw Error(ErrorCode::no_device, "no GPU");
+    }
+    ++waiting;
+    while (!request.stop()) std::this_thread::yield();
+    ++stopped;
+    throw Error(ErrorCode::cancelled, "nobody wants it");
+  };
+  EXPECT_THROW(tune_ahead(some_problems(20), settings, {}, tune_one), Error);
+  EXPECT_EQ(waiting, 2);
+  EXPECT_EQ(stopped, 2);
 }
 
 TEST(TuneAhead, AProblemThatFailsLeavesTheOthers) {
@@ -105,7 +177,7 @@ TEST(TuneAhead, WithoutAGpuItEndsAtOnce) {
                             throw Error(ErrorCode::no_device, "no GPU");
                           }),
                Error);
-  EXPECT_LE(calls, 2);
+  EXPECT_LE(calls, 4) << "one on each GPU, and the next one";
 }
 
 }  // namespace

@@ -109,6 +109,10 @@ TEST_F(CliTest, WrongSettingsAreRejected) {
   expect_rejected({"source", "softmax", "--rows", "4", "--cols", "8", "--ptx", "--resources"}, {"--ptx", "--resources"});
   expect_rejected({"tune", "softmax", "--rows", "4", "--cols", "8", "--budget", "soon"}, {"--budget is 'soon'", "500ms"});
   expect_rejected({"tune", "softmax", "--rows", "4", "--cols", "8", "--effort", "some"}, {"some", "quick", "full"});
+  expect_rejected({"tune", "softmax", "--rows", "4", "--cols", "8,"}, {"cols is '8,', a list with an empty value"});
+  expect_rejected({"tune", "softmax", "--rows", "4", "--cols", "8", "--gpus", "all", "--device", "cuda:1"},
+                  {"--gpus is given with --device"});
+  expect_rejected(with({"--device", "host", "--option", "inner=1,2"}), {"inner is '1,2'"});
   environment["TUNESMITH_MODE"] = "always";
   expect_rejected(with({"--device", "host"}), {"TUNESMITH_MODE is 'always'", "tune, later, replay or off"});
   environment.clear();
