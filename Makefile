@@ -13,7 +13,8 @@ build: setup ## build the release preset
 demo: build ## run and check the main features, on a GPU or on the CPU
 	@scripts/demo.sh build/release
 
-test: setup ## build with warnings as errors and run all tests
+test: ## build with warnings as errors and run all tests
+	@scripts/setup.sh tests
 	@scripts/test.sh test
 
 torture: setup ## run the tests with random faults for longer: damaged files, killed processes, bad servers (minutes)

@@ -4,7 +4,7 @@
 #   1. Debian packages, as root or with sudo; otherwise it lists the missing ones and fails.
 #   2. Python wheels in .deps/: clang-tidy 23, which no release has, and NVRTC if there is no CUDA toolkit. NVRTC needs no GPU
 #      and no driver.
-#   3. On Debian, a browser without a window, for one test. It is optional.
+#   3. With the argument `tests`, on Debian, a browser without a window, for one test. It is optional.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -131,4 +131,4 @@ gcc_version=$(g++ -dumpfullversion)
 at_least "$gcc_version" 12 || fail "g++ $gcc_version found at $(command -v g++); 12 or newer is needed"
 have_nvrtc || install_nvrtc
 [[ -x $clang_tidy ]] || install_clang_tidy
-install_browser
+[[ ${1:-} != tests ]] || install_browser
