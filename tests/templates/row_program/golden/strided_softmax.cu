@@ -108,6 +108,7 @@ static constexpr tunesmith::StridedConfig config = {
     .lanes = 8,
     .vector = 4,
     .columns = 32,
+    .blocks_per_row = 1,
     .load = tunesmith::LoadHint::plain,
     .store = tunesmith::StoreHint::plain,
 };
