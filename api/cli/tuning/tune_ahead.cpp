@@ -1,3 +1,4 @@
+// Tunes many problems: a process for each, the next of which compiles while one measures.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
