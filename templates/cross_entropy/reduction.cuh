@@ -53,7 +53,10 @@ __device__ __forceinline__ void include(TotalsOf<options>& totals, const TotalsO
 }
 
 /// Rounds to one number. If the first part is not finite, the second may be NaN and is ignored.
-__device__ __forceinline__ auto rounded(auto sum) { return is_finite(sum.first) ? add(sum.first, sum.second) : sum.first; }
+template <typename Sum>
+__device__ __forceinline__ auto rounded(Sum sum) {
+  return is_finite(sum.first) ? add(sum.first, sum.second) : sum.first;
+}
 
 /// Returns the contribution of one row. `before` the gradient: only the target's weight; otherwise the row kernel's results.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>

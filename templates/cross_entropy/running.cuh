@@ -78,7 +78,8 @@ struct First {
 };
 
 /// Returns whether `logit` is a maximum for argmax. NaN compares as the largest value.
-__device__ __forceinline__ bool is_largest(auto logit, auto largest) {
+template <typename Number>
+__device__ __forceinline__ bool is_largest(Number logit, Number largest) {
   return logit == largest || (largest != largest && logit != logit);
 }
 

@@ -7,12 +7,18 @@ namespace tunesmith {
 
 struct Maximum {
   static __device__ __forceinline__ float identity() { return float_of(0xff800000u); }  // -inf
-  __device__ __forceinline__ auto operator()(auto a, auto b) const { return maximum_or_nan(a, b); }
+  template <typename Number>
+  __device__ __forceinline__ Number operator()(Number a, Number b) const {
+    return maximum_or_nan(a, b);
+  }
 };
 
 struct Sum {
   static __device__ __forceinline__ float identity() { return 0.0f; }
-  __device__ __forceinline__ auto operator()(auto a, auto b) const { return add(a, b); }
+  template <typename Number>
+  __device__ __forceinline__ Number operator()(Number a, Number b) const {
+    return add(a, b);
+  }
 };
 
 /// Two numbers, reduced together.
