@@ -161,7 +161,7 @@ std::vector<std::pair<std::string, std::string>> translation_unit(std::span<cons
     files.emplace_back(file, "#line 1 " + quoted(request.name) + "\n" + for_namespace(request.source, entries) + "\n");
 
     unit += "#undef TUNESMITH_SM\n#define TUNESMITH_SM " + std::to_string(request.arch.number() * 10) + "\n";
-    unit += "#undef TUNESMITH_MATRIX_HOST\nnamespace " + space + " {\n#include \"" + file + "\"\n";
+    unit += "namespace " + space + " {\n#include \"" + file + "\"\n";
     // The first element is a dummy, because an array cannot be empty.
     unit += "static constexpr tunesmith_host_abi::Entry tunesmith_entries[] = {{},\n";
     for (const std::string& name : names)

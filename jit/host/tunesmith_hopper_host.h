@@ -1,6 +1,5 @@
 // Hopper's asynchronous features for the host executor: the functions of templates/device/hopper_cuda.cuh and bulk.cuh on
 // the CPU. Change them together. No include guard: see tunesmith_platform_host.h.
-#include <tunesmith_matrix_host.h>
 
 namespace tunesmith {
 
@@ -37,23 +36,23 @@ __device__ __forceinline__ void barrier_wait_cluster(uint32 barrier, uint32 pari
 
 // ---- TMA ----------------------------------------------------------------------------------------------------------------
 
-// Templates, because a source without tensor maps does not contain their type.
+// Templates, because a source contains the types of tensor maps and of L2 hints only where it uses them.
 
 template <typename Map>
 __device__ __forceinline__ void prefetch_tensor_map(const Map&) {}
-template <typename Map>
-__device__ __forceinline__ void load_tile(uint32 to, const Map& map, uint32 barrier, L2Hint, int x0, int x1, int x2,
-                                          int x3) {
+template <typename Map, typename Hint>
+__device__ __forceinline__ void load_tile(uint32 to, const Map& map, uint32 barrier, Hint, int x0, int x1, int x2, int x3) {
   const int at[] = {x0, x1, x2, x3};
   host::services().load_tile(host::self(), to, &map, barrier, at, 4);
 }
-template <typename Map>
-__device__ __forceinline__ void load_tile(uint32 to, const Map& map, uint32 barrier, L2Hint, int x0, int x1, int x2, int x3,
+template <typename Map, typename Hint>
+__device__ __forceinline__ void load_tile(uint32 to, const Map& map, uint32 barrier, Hint, int x0, int x1, int x2, int x3,
                                           int x4) {
   const int at[] = {x0, x1, x2, x3, x4};
   host::services().load_tile(host::self(), to, &map, barrier, at, 5);
 }
-__device__ __forceinline__ void copy_bulk(uint32 to, const void* from, int bytes, uint32 barrier, L2Hint) {
+template <typename Hint>
+__device__ __forceinline__ void copy_bulk(uint32 to, const void* from, int bytes, uint32 barrier, Hint) {
   host::check_aligned("copy_bulk from", from, 16);
   host::services().bulk_copy(host::self(), to, from, static_cast<uint32>(bytes), barrier);
 }
@@ -74,7 +73,8 @@ __device__ __forceinline__ void add_tile(const Map& map, uint32 from, int x0, in
   const int at[] = {x0, x1, x2, x3};
   host::services().store_tile(host::self(), &map, from, at, 4, true);
 }
-__device__ __forceinline__ void reduce_add_bulk(float* to, uint32 from, int bytes, L2Hint) {
+template <typename Hint>
+__device__ __forceinline__ void reduce_add_bulk(float* to, uint32 from, int bytes, Hint) {
   host::check_aligned("reduce_add_bulk to", to, 16);
   host::services().bulk_add(host::self(), to, from, static_cast<uint32>(bytes));
 }
@@ -153,10 +153,15 @@ __device__ __forceinline__ void store_shared(uint32 address, const float* values
   *host::shared_object<Bits<16>>(address) = {
       {bits_of(values[0]), bits_of(values[1]), bits_of(values[2]), bits_of(values[3])}};
 }
-__device__ __forceinline__ void store_matrices(uint32 row, const uint32 (&words)[4]) {
-  store_matrix_x4(host::shared_object<Bits<16>>(row), words);
+/// Every lane writes the words that it holds, at the addresses that other lanes pass.
+__device__ inline void store_matrices(uint32 row, const uint32 (&words)[4]) {
+  const int lane = lane_index();
+  const uint64* const rows = host::gather(reinterpret_cast<uint64>(host::shared_object<Bits<16>>(row)),
+                                          tunesmith_host_abi::Collective::store_matrix_x4);
+  for (int matrix = 0; matrix < 4; ++matrix)
+    reinterpret_cast<uint32*>(rows[8 * matrix + lane / 4])[lane % 4] = words[matrix];
+  sync_warp();
 }
-/// Every lane writes the elements that it holds, at the addresses that other lanes pass.
 __device__ inline void store_matrices_transposed(uint32 row, const uint32 (&words)[4]) {
   const int lane = lane_index();
   const uint64* const rows = host::gather(reinterpret_cast<uint64>(host::shared_object<Bits<16>>(row)),

@@ -1,19 +1,9 @@
 // Tensor cores for the host executor: the functions of templates/device/matrix_cuda.cuh on the CPU. Change both together.
-// tunesmith_platform_host.h precedes this file.
-#ifndef TUNESMITH_MATRIX_HOST  // the executor removes the definition before each source of a library
-#define TUNESMITH_MATRIX_HOST
+// No include guard: see tunesmith_platform_host.h, which precedes this file.
 
 namespace tunesmith {
 
 namespace host {
-/// Returns the value of each lane of the warp; read it before this lane's next collective.
-__device__ __forceinline__ const uint64* gather(uint64 mine, tunesmith_host_abi::Collective collective) {
-  tunesmith_host_abi::Thread& thread = tunesmith_host_abi::current_thread();
-  thread.warp->values[thread.warp->generation & 1u][thread.lane] = mine;
-  return thread.warp->values[join_warp(thread, collective)];
-}
-__device__ __forceinline__ uint64 two_words(uint32 low, uint32 high) { return static_cast<uint64>(high) << 32 | low; }
-
 /// Unpacks the two elements of a 32-bit fragment register.
 template <typename Element>
 __device__ __forceinline__ void unpack_pair(uint32 word, float* pair) {
@@ -145,5 +135,3 @@ __device__ __forceinline__ float log2_approx(float x) {
 __device__ __forceinline__ float absolute(float x) { return __builtin_fabsf(x); }
 
 }  // namespace tunesmith
-
-#endif

@@ -38,6 +38,14 @@ __device__ __forceinline__ void sync_warp() {
 }
 
 namespace host {
+/// Returns the value of each lane of the warp; read it before this lane's next collective.
+__device__ __forceinline__ const uint64* gather(uint64 mine, tunesmith_host_abi::Collective collective) {
+  tunesmith_host_abi::Thread& thread = tunesmith_host_abi::current_thread();
+  thread.warp->values[thread.warp->generation & 1u][thread.lane] = mine;
+  return thread.warp->values[join_warp(thread, collective)];
+}
+__device__ __forceinline__ uint64 two_words(uint32 low, uint32 high) { return static_cast<uint64>(high) << 32 | low; }
+
 template <typename T>
 __device__ __forceinline__ T exchange(T value, int source, tunesmith_host_abi::Collective collective) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "shuffles move 4 or 8 bytes");
