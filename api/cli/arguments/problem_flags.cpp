@@ -161,7 +161,8 @@ std::vector<Problem> ProblemFlags::problems() const {
     for (const std::string& item : items_of(one.field, one.typed))
       values.back().push_back(value_of(one.field, item, one.by_option));
     sizes.push_back(values.back().size());
-    if ((combinations *= sizes.back()) > max_problems)
+    combinations *= sizes.back();
+    if (combinations > max_problems)
       throw Error(ErrorCode::invalid_argument, "the lists make more than ", max_problems, " problems");
   }
   std::vector<Problem> problems;
