@@ -23,7 +23,7 @@ std::string_view summary_of(const CrossEntropyProblem&) noexcept {
   return "loss[r] = lse(logits[r,:]) - logits[r,targets[r]], and its gradient in the same pass when asked for";
 }
 std::string_view summary_of(const CrossEntropyBackwardProblem&) noexcept {
-  return "dlogits[r,:] = dloss[r] * (exp(logits[r,:] - lse[r]) - [: is targets[r]])";
+  return "dlogits[r,:] = dloss[r] * (exp(logits[r,:] - lse[r]) - one_hot(targets[r]))";
 }
 std::string_view summary_of(const CrossEntropyShardProblem&) noexcept {
   return "partials[r,:] of a loss whose vocabulary is spread over devices";

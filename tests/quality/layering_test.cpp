@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 namespace tunesmith {
 namespace {
 
@@ -18,6 +20,7 @@ struct Case {
   const char* include;  // as written
   bool allowed;
 };
+std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.file << " includes " << one.include; }
 
 class LayeringRules : public testing::TestWithParam<Case> {};
 

@@ -14,7 +14,6 @@ namespace tunesmith {
 namespace {
 
 using test::archs;
-using test::Case;
 using test::count_of;
 
 class SoftmaxNvrtc : public test::SourceCompilation {};
