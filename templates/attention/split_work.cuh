@@ -1,5 +1,4 @@
-// The work of split-KV attention: a tile of rows, the keys it sees, and the scores of each row. attention/split_block.cuh
-// does the work.
+// The work of a block of split-KV attention (attention/split_block.cuh): a tile of rows, the keys it sees, and their scores.
 #pragma once
 
 #include "attention/unaligned.cuh"

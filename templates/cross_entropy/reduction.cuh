@@ -21,24 +21,17 @@ struct FirstRow {
 
 template <typename Number>
 struct Totals {
-  PairOf<Number> loss, z_loss, weight;
-  int64 num_correct, bad, first_bad;
+  PairOf<Number> loss = {}, z_loss = {}, weight = {};
+  int64 num_correct = 0, bad = 0, first_bad = FirstRow::identity();
 };
 
 /// For a mean with two divisors: adds the number of rows that are not ignored.
 template <typename Number>
 struct TotalsAndRows : Totals<Number> {
-  int64 rows;
+  int64 rows = 0;
 };
 template <const CrossEntropyOptions& options>
 using TotalsOf = typename If<two_divisors<options>, TotalsAndRows<NumberOf<options>>, Totals<NumberOf<options>>>::type;
-
-template <const CrossEntropyOptions& options>
-__device__ __forceinline__ TotalsOf<options> no_totals() {
-  TotalsOf<options> none = {};
-  none.first_bad = FirstRow::identity();
-  return none;
-}
 
 template <const CrossEntropyOptions& options>
 __device__ __forceinline__ void include(TotalsOf<options>& totals, const TotalsOf<options>& other) {
@@ -61,7 +54,7 @@ __device__ __forceinline__ auto rounded(Sum sum) {
 /// Returns the contribution of one row. `before` the gradient: only the target's weight; otherwise the row kernel's results.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ TotalsOf<options> totals_of_row(const ParamsOf<options>& params, int64 row) {
-  TotalsOf<options> totals = no_totals<options>();
+  TotalsOf<options> totals;
   const Target<TargetType> target(params, row, params.vocab_size);
   if constexpr (two_divisors<options>) totals.rows = target.counts() ? 1 : 0;
   if constexpr (before) {
@@ -84,7 +77,7 @@ __device__ __forceinline__ TotalsOf<options> totals_of_row(const ParamsOf<option
 
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ TotalsOf<options> totals_of_rows(const ParamsOf<options>& params, int64 begin, int64 end) {
-  TotalsOf<options> totals = no_totals<options>();
+  TotalsOf<options> totals;
 #pragma unroll 4
   for (int64 row = begin + thread_index(); row < end; row += reduction_threads)
     include<options>(totals, totals_of_row<TargetType, options, before>(params, row));
@@ -124,7 +117,7 @@ __device__ __forceinline__ void cross_entropy_partial_reduction(const ParamsOf<o
 /// Computes the final totals in one block.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ void cross_entropy_totals(const ParamsOf<options>& params) {
-  TotalsOf<options> totals = no_totals<options>();
+  TotalsOf<options> totals;
   if (params.partials == 0) {
     totals = totals_of_rows<TargetType, options, before>(params, 0, params.row.rows);
   } else {

@@ -31,9 +31,8 @@ namespace tunesmith {
 /// Returns the byte offset of 16-byte chunk `chunk` of row `row` in a tile with rows of `row_bytes`, a multiple of 16.
 ///
 /// ldmatrix reads the same chunk of eight consecutive rows, without conflicts if their positions differ modulo 8. Within
-/// groups of `period` chunks (the largest power of two up to 8 that divides a row), a chunk's position is XORed with the
-/// number of times that earlier rows have returned to the same position modulo 8. Eight consecutive chunks, as copies write
-/// them, do not conflict either.
+/// groups of `period` chunks (the largest power of two up to 8 that divides a row), a chunk's position is XORed with how
+/// often earlier rows have returned to it modulo 8. Eight consecutive chunks, as copies write them, do not conflict either.
 template <int row_bytes>
 __device__ __forceinline__ constexpr int swizzled(int row, int chunk) {
   static_assert(row_bytes > 0 && row_bytes % 16 == 0, "rows are chunks of 16 bytes");

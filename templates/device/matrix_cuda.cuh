@@ -64,9 +64,8 @@ __device__ __forceinline__ void store_matrix_x4(void* shared_row, const uint32 (
 #endif
 
 #if TUNESMITH_SM >= 800
-/// Copies 16 bytes from global memory to `shared` + `offset`, bypassing L1 and registers; writes zeros and does not read
-/// `global` if not `there`. Both addresses are 16-byte aligned. Complete after async_copy_wait, which every thread must
-/// call.
+/// Copies 16 bytes from global memory to `shared` + `offset`, both 16-byte aligned, bypassing L1 and registers; without
+/// `there` writes zeros and reads nothing. Complete after async_copy_wait, which every thread must call.
 __device__ __forceinline__ void async_copy_16(void* shared, int offset, const void* global, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared) + offset), "l"(global),
                "r"(there ? 16 : 0)

@@ -316,8 +316,7 @@ __device__ __forceinline__ float maximum_or_nan(float a, float b) {
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
   return larger;
 #else
-  const float larger = fmaxf(a, b);
-  return (a != a || b != b) ? __uint_as_float(0x7fffffffu) : larger;
+  return (a != a || b != b) ? __uint_as_float(0x7fffffffu) : fmaxf(a, b);
 #endif
 }
 __device__ __forceinline__ uint32 bits_of(float value) { return __float_as_uint(value); }

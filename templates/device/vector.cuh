@@ -41,9 +41,7 @@ struct Packed {
   Bits<access_bytes> access[accesses];
 
   __device__ __forceinline__ void unpack(Compute<T> (&values)[count]) const {
-    if constexpr (bytes == 1) {
-      values[0] = to_float(T{access[0].word});
-    } else if constexpr (bytes == 2 && sizeof(T) == 2) {
+    if constexpr (count == 1 && bytes < 4) {
       values[0] = to_float(T{access[0].word});
     } else if constexpr (bytes == 2) {
       values[0] = to_float(T{static_cast<unsigned char>(access[0].word)});

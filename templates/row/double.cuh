@@ -59,15 +59,6 @@ __device__ __forceinline__ void load_elements_of(Packed<double, count>& vector, 
   }
 }
 
-struct DoubleMaximum {
-  static __device__ __forceinline__ double identity() { return double_of(0u, 0xfff00000u); }  // -inf
-  __device__ __forceinline__ double operator()(double a, double b) const { return maximum_or_nan(a, b); }
-};
-struct DoubleSum {
-  static __device__ __forceinline__ double identity() { return 0.0; }
-  __device__ __forceinline__ double operator()(double a, double b) const { return add(a, b); }
-};
-
 template <typename Number>
 __device__ __forceinline__ Number scale_of(const RowParams& params);
 /// The parameters have its bits in two floats.

@@ -27,14 +27,6 @@ struct RowShape {
 template <const RowShape& shape>
 using Number = typename If<shape.wide, double, float>::type;
 
-struct DoubleMaximum;
-struct DoubleSum;
-/// Reductions of a row's values.
-template <const RowShape& shape>
-using RowMaximum = typename If<shape.wide, DoubleMaximum, Maximum>::type;
-template <const RowShape& shape>
-using RowSum = typename If<shape.wide, DoubleSum, Sum>::type;
-
 /// Returns the scale of a row's elements.
 template <typename Number>
 __device__ __forceinline__ Number scale_of(const RowParams& params) {

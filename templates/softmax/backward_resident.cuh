@@ -49,7 +49,7 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
       if constexpr (shape.safe && shape.logarithm) not_empty = maximum(not_empty, not_zero<Input, shape>(y_values));
     }
     const PairOf<Number<shape>> sum = group.template reduce<0>(running_sum.both(), SumOfTwo<Number<shape>>());
-    if constexpr (shape.safe && shape.logarithm) not_empty = group.template reduce<1>(not_empty, RowMaximum<shape>());
+    if constexpr (shape.safe && shape.logarithm) not_empty = group.template reduce<1>(not_empty, Maximum());
 
     const SoftmaxGradient<shape> gradient(params, sum, not_empty);
     if (!exists) return;

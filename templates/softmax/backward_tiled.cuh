@@ -41,8 +41,7 @@ template <int threads, const RowShape& shape>
 __device__ __forceinline__ GradientPart<Number<shape>> combine_block(GradientPart<Number<shape>> part) {
   BlockGroup<threads> group(nullptr, 0);
   part.sum = group.template reduce<0>(part.sum, SumOfTwo<Number<shape>>());
-  part.not_zero =
-      group.template reduce<1>(part.not_zero, RowMaximum<shape>());  // its barrier also separates successive rows
+  part.not_zero = group.template reduce<1>(part.not_zero, Maximum());  // its barrier also separates successive rows
   return part;
 }
 

@@ -50,7 +50,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     using Local = typename If<Group::distant, BlockGroup<Group::threads>, Group>::type;
     Local local(nullptr, 0);
     SoftmaxPartial<shape> part;
-    part.largest = local.template reduce<0>(resident.largest(), RowMaximum<shape>());
+    part.largest = local.template reduce<0>(resident.largest(), Maximum());
 
     // All elements of this block may be -inf although the row has others: any finite maximum makes their exponentials 0.
     const bool nothing = Group::distant && part.largest == Maximum::identity();
@@ -74,7 +74,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
       part.sum = sums.first;
       part.max_count = sums.second;
     } else {
-      part.sum = local.template reduce<1>(running_sum.value(), RowSum<shape>());
+      part.sum = local.template reduce<1>(running_sum.value(), Sum());
       part.max_count = 0.0f;
     }
 

@@ -75,7 +75,7 @@ struct RunningSoftmax {
 template <int threads, const RowShape& shape>
 __device__ __forceinline__ SoftmaxPartial<shape> combine_block(RunningSoftmax<shape> state) {
   BlockGroup<threads> group(nullptr, 0);
-  const Number<shape> largest = group.template reduce<2>(state.largest, RowMaximum<shape>());
+  const Number<shape> largest = group.template reduce<2>(state.largest, Maximum());
   state.raise_to(largest);
   const SoftmaxSums<shape> sums =
       group.template reduce<3>(SoftmaxSums<shape>{state.sum.value(), state.max_count}, SumOfEach<Number<shape>>());

@@ -28,7 +28,7 @@ __device__ __forceinline__ void combine_members(StridedRunningSoftmax<shape> (&s
   SoftmaxSums<shape> sums[vector];
 #pragma unroll
   for (int j = 0; j < vector; ++j) largest[j] = states[j].largest;
-  reduce_members<2, config>(largest, RowMaximum<shape>());
+  reduce_members<2, config>(largest, Maximum());
 #pragma unroll
   for (int j = 0; j < vector; ++j) {
     states[j].raise_to(largest[j]);
@@ -88,7 +88,7 @@ __device__ __forceinline__ void softmax_strided_resident(const StridedParams& pa
     for (int j = 0; j < vector; ++j) largest[j] = maximum_or_nan(largest[j], values[j]);
     if constexpr (sizeof(Input) == 2) held[i].forget_uses();  // float32 elements would take twice the registers
   }
-  reduce_members<0, config>(largest, RowMaximum<shape>());
+  reduce_members<0, config>(largest, Maximum());
 
   Later<Exponential> exponentials[vector];
   typename Features::Arithmetic::template RunningSum<columns> running[vector];

@@ -41,7 +41,7 @@ struct StridedGradientSums {
   template <int slot = 0>
   __device__ __forceinline__ void combine_members() {
     reduce_members<slot, config>(sums, SumOfTwo<Number<shape>>());
-    if constexpr (finds_zeros) reduce_members<slot + 1, config>(found, RowMaximum<shape>());
+    if constexpr (finds_zeros) reduce_members<slot + 1, config>(found, Maximum());
   }
 };
 
