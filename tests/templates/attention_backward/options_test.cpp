@@ -114,10 +114,6 @@ Problem problem_of(const Option& option, const char* dtype) {
   return op().normalize(problem);
 }
 
-Case case_of(const Problem& problem, const DeviceInfo& device, const char* config) {
-  return {problem, op().parse(problem)->complete_config(device, {parse_fields(config, "config")})};
-}
-
 TEST(AttentionBackwardOptions, EveryFieldHasACase) {
   std::set<std::string> set;
   for (const Option& option : options()) {
@@ -132,8 +128,8 @@ class AttentionBackwardOptionsHost : public test::HostKernels {};
 TEST_F(AttentionBackwardOptionsHost, InSimtAndMma) {
   std::vector<Case> cases;
   for (const Option& option : options()) {
-    cases.push_back(case_of(problem_of(option, "f32"), device_.info(), "variant=simt"));
-    cases.push_back(case_of(problem_of(option, "bf16"), device_.info(), "variant=mma"));
+    cases.push_back(case_of(problem_of(option, "f32"), "variant=simt"));
+    cases.push_back(case_of(problem_of(option, "bf16"), "variant=mma"));
   }
   verify_all(cases);
 }
