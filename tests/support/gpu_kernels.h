@@ -20,6 +20,7 @@ class GpuKernels : public testing::Test {
 
   Device& device() { return *engine_->parts().device; }
   bool has_clusters() { return device().info().arch.number() >= 90; }
+  Case case_of(const Problem& problem, const std::string& config) { return test::case_of(problem, device().info(), config); }
   Case case_of(std::string_view op, const std::string& fields, const std::string& config) {
     return test::case_of(op, fields, device().info(), config);
   }

@@ -18,6 +18,11 @@ namespace tunesmith::test {
 
 class HostKernels : public testing::Test {
  protected:
+  Case case_of(const Problem& problem, const std::string& config) { return test::case_of(problem, device_.info(), config); }
+  Case case_of(std::string_view op, const std::string& fields, const std::string& config) {
+    return test::case_of(op, fields, device_.info(), config);
+  }
+
   /// Compiles all cases in a few compiler runs and calls use(case, executable) for each.
   template <typename Use>
   void with_executables(const std::vector<Case>& cases, const Use& use) {

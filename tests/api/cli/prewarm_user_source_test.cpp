@@ -1,8 +1,5 @@
 // Prewarm specs with source code: score_mod and row programs in files of their own, gradients by name.
 
-#include <regex>
-#include <tuple>
-
 #include "tests/api/cli/process.h"
 
 namespace tunesmith::cli {
@@ -36,38 +33,6 @@ TEST_F(CliTest, PrewarmNamesTheMistakeInAProgram) {
   const Outcome outcome = run({"prewarm", "--spec", spec, "--compile-only", "--arch", "sm_90a"});
   EXPECT_NE(outcome.code, 0);
   EXPECT_NE(outcome.err.find("2:27: 'sqr' is not defined"), std::string::npos) << outcome.err;
-}
-
-// `tunesmith source` takes a program from a file; tuning needs a GPU, which the error says.
-TEST_F(CliTest, SourceAndTuneTakeAProgram) {
-  const std::string file = write("shift.row", "in x : float[row, col]\nmean m = x\nout y : float[row, col] = x - m\n");
-  const Outcome source = run({"source", "row_program", "--program", file, "--rows", "8", "--cols", "128", "--dtype", "bf16",
-                              "--arch", "sm_90a", "--kernel"});
-  EXPECT_EQ(source.code, 0) << source.err;
-  for (const char* part : {"struct Program {", "reads x:bf16[row, col]", "algorithm", "threads"})
-    EXPECT_NE(source.out.find(part), std::string::npos) << part;
-  const Outcome tune = run({"tune", "row_program", "--program", file, "--rows", "8", "--cols", "128", "--device", "host"});
-  EXPECT_NE(tune.code, 0);
-  EXPECT_NE(tune.err.find("tuning needs a GPU"), std::string::npos) << tune.err;
-}
-
-// The head of a kernel states the algorithm, in every family of the backward pass.
-TEST_F(CliTest, HeadsOfBackwardKernelsExplainTheAlgorithm) {
-  for (const auto& [arch, dtype, config, parts] :
-       std::vector<std::tuple<const char*, const char*, const char*, std::vector<const char*>>>{
-           {"sm_80", "f32", "variant=simt", {"attention_backward/simt.cuh"}},
-           {"sm_80", "bf16", "variant=mma", {"attention_backward/mma.cuh", "FlashAttention-2"}},
-           {"sm_90a", "bf16", "variant=wgmma", {"attention_backward/wgmma.cuh", "FlashAttention-3", "TMA"}}}) {
-    const Outcome source = run({"source", "attention_backward", "--heads", "2", "--seq-q", "4096", "--head-dim", "128",
-                                "--dtype", dtype, "--arch", arch, "--config", config});
-    EXPECT_EQ(source.code, 0) << source.err;
-    // In the opening comment: what is computed, in which order, by which threads.
-    const std::string head = std::regex_replace(source.out.substr(0, source.out.find("#line")), std::regex("\n// +"), " ");
-    for (const char* part :
-         {"algorithm", "delta = rowsum(o * dout)", "P = exp(S - lse)", "dS = P * (dP - delta)", "threads"})
-      EXPECT_NE(head.find(part), std::string::npos) << config << ": " << part << "\n" << head;
-    for (const char* part : parts) EXPECT_NE(source.out.find(part), std::string::npos) << config << ": " << part;
-  }
 }
 
 }  // namespace

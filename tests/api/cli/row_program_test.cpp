@@ -1,4 +1,4 @@
-// tunesmith run row_program, its program from a file or by a shipped name, and tunesmith row-gradient.
+// tunesmith run, source and tune row_program, its program from a file or by a shipped name, and tunesmith row-gradient.
 
 #include "tests/api/cli/arrays.h"
 #include "tests/api/cli/process.h"
@@ -62,6 +62,19 @@ TEST_F(CliTest, RowGradientPrintsAProgram) {
   const nlohmann::json result =
       run_json({"run", "row_program", "--device", "host", "--program", path("gradient.row"), "--rows", "3", "--cols", "40"});
   EXPECT_EQ(result["verified"], true);
+}
+
+// `tunesmith source` takes a program from a file; tuning needs a GPU, which the error says.
+TEST_F(CliTest, SourceAndTuneTakeAProgram) {
+  const std::string file = write("shift.row", "in x : float[row, col]\nmean m = x\nout y : float[row, col] = x - m\n");
+  const Outcome source = run({"source", "row_program", "--program", file, "--rows", "8", "--cols", "128", "--dtype", "bf16",
+                              "--arch", "sm_90a", "--kernel"});
+  EXPECT_EQ(source.code, 0) << source.err;
+  for (const char* part : {"struct Program {", "reads x:bf16[row, col]", "algorithm", "threads"})
+    EXPECT_NE(source.out.find(part), std::string::npos) << part;
+  const Outcome tune = run({"tune", "row_program", "--program", file, "--rows", "8", "--cols", "128", "--device", "host"});
+  EXPECT_NE(tune.code, 0);
+  EXPECT_NE(tune.err.find("tuning needs a GPU"), std::string::npos) << tune.err;
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 // tunesmith source and doctor.
 
+#include <regex>
+#include <tuple>
+
 #include "templates/render.h"
 #include "tests/api/cli/process.h"
 
@@ -32,6 +35,25 @@ TEST_F(CliTest, SourceOfTheKernelForABucketOfWidths) {
   EXPECT_NE(source_of("1540"), source);
   expect_rejected({"source", "softmax", "--rows", "4", "--cols", "8", "--specialize", "both"},
                   {"specialize", "both", "exact"});
+}
+
+// The head of a kernel states the algorithm, in every family of the backward pass.
+TEST_F(CliTest, HeadsOfBackwardKernelsExplainTheAlgorithm) {
+  for (const auto& [arch, dtype, config, parts] :
+       std::vector<std::tuple<const char*, const char*, const char*, std::vector<const char*>>>{
+           {"sm_80", "f32", "variant=simt", {"attention_backward/simt.cuh"}},
+           {"sm_80", "bf16", "variant=mma", {"attention_backward/mma.cuh", "FlashAttention-2"}},
+           {"sm_90a", "bf16", "variant=wgmma", {"attention_backward/wgmma.cuh", "FlashAttention-3", "TMA"}}}) {
+    const Outcome source = run({"source", "attention_backward", "--heads", "2", "--seq-q", "4096", "--head-dim", "128",
+                                "--dtype", dtype, "--arch", arch, "--config", config});
+    EXPECT_EQ(source.code, 0) << source.err;
+    // In the opening comment: what is computed, in which order, by which threads.
+    const std::string head = std::regex_replace(source.out.substr(0, source.out.find("#line")), std::regex("\n// +"), " ");
+    for (const char* part :
+         {"algorithm", "delta = rowsum(o * dout)", "P = exp(S - lse)", "dS = P * (dP - delta)", "threads"})
+      EXPECT_NE(head.find(part), std::string::npos) << config << ": " << part << "\n" << head;
+    for (const char* part : parts) EXPECT_NE(source.out.find(part), std::string::npos) << config << ": " << part;
+  }
 }
 
 TEST_F(CliTest, PtxAndResourcesNeedNoGpu) {

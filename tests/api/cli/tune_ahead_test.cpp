@@ -72,7 +72,7 @@ TEST(TuneAhead, EveryProblemIsTunedOnceAndEveryGpuWorks) {
   EXPECT_EQ(tuners.jobs, std::set<int>{4}) << "the GPUs share the compile threads";
 }
 
-TEST(TuneAhead, OneGpuIsTheEnginesAndHasAllThreads) {
+TEST(TuneAhead, OneGpuIsTheEnginesAndHasAllCoresButOne) {
   Tuners tuners;
   EngineOptions options;
   options.device = "cuda:5";

@@ -12,18 +12,11 @@
 
 #include "api/dispatch/plan_table.h"
 #include "api/engine/parts.h"
+#include "tests/api/engine/host_options.h"
 #include "tunesmith/engine.h"
 
 namespace tunesmith {
 namespace {
-
-EngineOptions host() {
-  EngineOptions options;
-  options.device = "host";
-  options.cache_file.clear();
-  options.mode = Mode::off;
-  return options;
-}
 
 /// Returns ordinary values.
 std::vector<float> numbers(std::int64_t count, int seed) {
@@ -113,7 +106,7 @@ class Attention : public testing::Test {
   }
 
   static constexpr std::int64_t batch = 2, heads = 4, kv_heads = 2, queries = 5, keys = 7, width = 8, width_v = 16;
-  Engine engine_{host()};
+  Engine engine_{test::host_engine_options()};
   AttentionProblem problem_;
   std::vector<float> q_ = numbers(batch * queries * heads * width, 1), k_ = numbers(batch * keys * kv_heads * width, 2),
                      v_ = numbers(batch * keys * kv_heads * width_v, 3),

@@ -5,14 +5,6 @@
 
 namespace tunesmith::test {
 
-EngineOptions host() {
-  EngineOptions options;
-  options.device = "host";
-  options.cache_file.clear();
-  options.mode = Mode::off;
-  return options;
-}
-
 double LossReference::mean_z_loss() const { return std::accumulate(z_loss.begin(), z_loss.end(), 0.0) / counted; }
 
 double LossReference::mean_loss() const {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "tests/api/engine/host_options.h"
 #include "tunesmith/engine.h"
 
 namespace tunesmith::test {
@@ -18,9 +19,6 @@ Arrays with_logits(Arrays arrays, const void* logits) {
   arrays.logits = logits;
   return arrays;
 }
-
-/// Returns options of an engine on the host executor, without a cache.
-EngineOptions host();
 
 /// Results computed with the formulas in double.
 struct LossReference {
@@ -70,7 +68,7 @@ class CrossEntropyFamily : public testing::Test {
   float loss_of(CrossEntropyProblem problem, std::vector<float> logits, std::vector<std::int64_t> targets,
                 const std::vector<float>& weights = {});
 
-  Engine engine_{host()};
+  Engine engine_{host_engine_options()};
   std::vector<float> logits_, weights_, loss_, lse_, z_loss_, nll_, dlogits_;
   std::vector<std::int64_t> targets_, argmax_;
 };

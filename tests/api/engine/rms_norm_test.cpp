@@ -8,6 +8,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/api/engine/host_options.h"
 #include "tunesmith/engine.h"
 
 namespace tunesmith {
@@ -22,21 +23,13 @@ class RmsNormApi : public testing::Test {
     for (std::int64_t i = 0; i < cols; ++i) weight_[i] = static_cast<float>(i % 5) - 1.5F;
   }
 
-  static EngineOptions host() {
-    EngineOptions options;
-    options.device = "host";
-    options.cache_file.clear();
-    options.mode = Mode::off;
-    return options;
-  }
-
   static double rstd_of(const float* row, double eps) {
     double sum = 0;
     for (std::int64_t c = 0; c < cols; ++c) sum += static_cast<double>(row[c]) * row[c];
     return 1 / std::sqrt(sum / cols + eps);
   }
 
-  Engine engine_{host()};
+  Engine engine_{test::host_engine_options()};
   alignas(16) float x_[rows * cols], y_[rows * cols] = {}, weight_[cols], rstd_[rows] = {};
 };
 

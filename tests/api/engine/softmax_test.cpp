@@ -8,20 +8,13 @@
 #include <limits>
 #include <vector>
 
+#include "tests/api/engine/host_options.h"
 #include "tunesmith/engine.h"
 
 namespace tunesmith {
 namespace {
 
 constexpr std::int64_t cols = 12;
-
-EngineOptions host() {
-  EngineOptions options;
-  options.device = "host";
-  options.cache_file.clear();
-  options.mode = Mode::off;
-  return options;
-}
 
 template <typename T>
 struct alignas(16) Aligned {
@@ -83,7 +76,7 @@ class SoftmaxFamily : public testing::Test {
     }
   }
 
-  Engine engine_{host()};
+  Engine engine_{test::host_engine_options()};
   Aligned<float> x_, dy_, y_, log_y_, dx_, log_dx_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "templates/half.h"
 #include "tests/api/engine/fakes.h"
+#include "tests/api/engine/host_options.h"
 #include "tests/api/linear_cross_entropy/reference.h"
 #include "tunesmith/buffer.h"
 
@@ -22,15 +23,6 @@ using test::LinearOutputs;
 
 class LinearCrossEntropyHost : public testing::Test {
  protected:
-  LinearCrossEntropyHost()
-      : engine_([] {
-          EngineOptions options;
-          options.device = "host";
-          options.cache_file.clear();
-          options.mode = Mode::off;
-          return options;
-        }()) {}
-
   static LinearCrossEntropyProblem problem_of(DType dtype) {
     LinearCrossEntropyProblem problem;
     problem.tokens = 23;
@@ -56,7 +48,7 @@ class LinearCrossEntropyHost : public testing::Test {
     }
   }
 
-  Engine engine_;
+  Engine engine_{test::host_engine_options()};
 };
 
 TEST_F(LinearCrossEntropyHost, AllDtypesAndReductionsAgreeWithFloat64) {

@@ -23,9 +23,6 @@ constexpr const char* simt = "variant=simt,tile_q=32,tile_kv=32,threads=64";
 
 class AttentionBlockMask : public test::HostKernels {
  protected:
-  Case case_of(const Problem& problem, const std::string& config) {
-    return {problem, find_op("attention").parse(problem)->complete_config(device_.info(), {parse_fields(config, "config")})};
-  }
   /// Returns configurations with tiles smaller than, equal to and larger than 64, and with one to three stages.
   std::vector<std::string> configs() const {
     return {simt,

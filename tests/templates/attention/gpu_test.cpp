@@ -42,9 +42,8 @@ TEST_F(AttentionGpu, SplitKeysOnEveryProblemOfFewQueries) {
     problems.push_back(test::normalized("attention", fields));
   for (const Problem& problem : problems)
     for (const char* config : {"splits=0", "splits=3", "cluster=2", "cluster=4", "cluster=8", "cluster=16"}) {
-      Config split{parse_fields(std::string("variant=split,") + config, "config")};
       try {
-        cases.push_back({problem, find_op("attention").parse(problem)->complete_config(device().info(), split)});
+        cases.push_back(case_of(problem, std::string("variant=split,") + config));
       } catch (const Error&) {
         continue;  // too many rows, or the device has no clusters
       }

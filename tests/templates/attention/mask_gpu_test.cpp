@@ -108,8 +108,7 @@ TEST_F(AttentionMaskGpu, SkipsFullyMaskedTiles) {
                              "variant=mma,tile_q=64,warps=4,tile_kv=32,stages=3", "variant=wgmma,tile_q=64,tile_kv=64",
                              "variant=wgmma,tile_q=64,tile_kv=32,q_stages=1"}) {
     if (device().info().arch.number() != 90 && std::string_view(fields).starts_with("variant=wgmma")) continue;
-    const Case c{problem,
-                 find_op("attention").parse(problem)->complete_config(device().info(), {parse_fields(fields, "config")})};
+    const Case c = case_of(problem, fields);
     for (const Int poisoned : {0, 1}) {  // even or odd K/V tiles
       const AttentionArraysOnHost arrays(problem, 5);
       for (const char* array : {"k", "v"})
@@ -125,9 +124,7 @@ TEST_F(AttentionMaskGpu, SkipsFullyMaskedTiles) {
 // A user function's sines: not inlined, and as exact for huge arguments as CUDA's.
 TEST_F(AttentionMaskGpu, TrigonometryIsExactForLargeArguments) {
   const auto case_for = [&](const std::string& fields, const char* config) {
-    const Problem problem = test::modified(fields, {{"score_mod", test::trigonometry_text}});
-    return Case{problem,
-                find_op("attention").parse(problem)->complete_config(device().info(), {parse_fields(config, "config")})};
+    return case_of(test::modified(fields, {{"score_mod", test::trigonometry_text}}), config);
   };
   const Case exact = case_for("batch=2,heads=2,seq_q=37,seq_kv=53,head_dim=16,dtype=f32", "variant=simt");
   const AttentionArraysOnHost arrays(exact.problem, 5);

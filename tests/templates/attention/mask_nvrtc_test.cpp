@@ -38,11 +38,8 @@ TEST_F(AttentionMaskNvrtc, DefaultsFitIntoRegisters) {
                                "seq_q=4096,head_dim=256,heads=16", "seq_q=4096,head_dim=128,heads=16,causal=bottom-right"}) {
       const Problem problem = documents.problem(fields);
       const DeviceInfo device = generic_device(parse_arch(name));
-      for (const char* variant : {"", "variant=mma"}) {
-        const Config config =
-            find_op("attention").parse(problem)->complete_config(device, {parse_fields(variant, "config")});
-        sources.push_back(source_of({problem, config}, device.arch));
-      }
+      for (const char* variant : {"", "variant=mma"})
+        sources.push_back(source_of(test::case_of(problem, device, variant), device.arch));
     }
   compile_all(sources);
 }

@@ -8,6 +8,7 @@
 
 #include "api/engine/parts.h"
 #include "templates/half.h"
+#include "tests/api/engine/host_options.h"
 #include "tests/support/host_kernels.h"
 #include "tuner/acceptance.h"
 #include "tuner/evaluate.h"
@@ -27,7 +28,7 @@ constexpr double f32_tolerance = 1e-5;  // 53 keys, values of magnitude 1
 class AttentionMods : public test::HostKernels {
  protected:
   Case case_of(const Problem& problem, const char* config = "variant=simt,tile_q=16,tile_kv=32,threads=64") {
-    return {problem, find_op("attention").parse(problem)->complete_config(device_.info(), {parse_fields(config, "config")})};
+    return HostKernels::case_of(problem, config);
   }
 
   void launch(const Executable& executable, const AttentionArraysOnHost& arrays) {
@@ -279,11 +280,7 @@ TEST_F(AttentionMods, FullyMaskedQueryGivesZeros) {
 
 // One-shot calls look up plans by source: problems that differ only in the source have different plans.
 TEST(AttentionModsEngine, OneShotCallsDistinguishSources) {
-  EngineOptions options;
-  options.device = "host";
-  options.cache_file.clear();
-  options.mode = Mode::off;
-  Engine engine(options);
+  Engine engine(test::host_engine_options());
   const std::string head =
       "// aux: table:f32[heads]\n__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {";
   const std::string mask =
@@ -330,11 +327,7 @@ TEST(AttentionModsEngine, OneShotCallsDistinguishSources) {
 }
 
 TEST(AttentionModsEngine, OneShotCallsWriteAndReadTheBlockMask) {
-  EngineOptions options;
-  options.device = "host";
-  options.cache_file.clear();
-  options.mode = Mode::off;
-  Engine engine(options);
+  Engine engine(test::host_engine_options());
   AttentionProblem problem;
   problem.heads = 2;
   problem.seq_q = 70;

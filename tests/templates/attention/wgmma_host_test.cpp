@@ -22,7 +22,7 @@ class AttentionWgmmaHost : public test::HostKernels {
   /// The host executor's own search spaces have no wgmma.
   const DeviceInfo hopper_ = generic_device(parse_arch("sm_90a"));
 
-  /// Adds the default configuration with wgmma, if the problem has one, and `more` others.
+  /// Adds up to `more` + 1 configurations with wgmma; the first is the default if that has wgmma.
   void add_cases(const Problem& problem, std::size_t more, std::vector<Case>& cases) {
     const std::size_t first = cases.size();
     const auto parsed = find_op("attention").parse(problem);

@@ -43,12 +43,7 @@ const std::string many_reads_source = many_reads.substr(0, many_reads.find('\n')
                                       "__device__ int seq_shift(int k) { return k; }\n" +
                                       many_reads.substr(many_reads.find('\n') + 1);
 
-class AuxGradient : public test::HostKernels {
- protected:
-  Case case_of(const Problem& problem, const std::string& config) {
-    return {problem, find_op(problem.op).parse(problem)->complete_config(device_.info(), {parse_fields(config, "config")})};
-  }
-};
+class AuxGradient : public test::HostKernels {};
 
 TEST_F(AuxGradient, IsCentralDifferencesInFloat64) {
   const std::string bias = test::mod_example("relative_bias");
@@ -207,9 +202,8 @@ TEST_F(AuxGradientNvrtc, EveryVariantCompiles) {
            {"sm_90a", "seq_q=64,head_dim=64,dtype=bf16,varlen=1,batch=2,total_q=100,total_kv=100,dropout=0.1",
             "variant=wgmma"}}) {
     const Problem problem = backward_with_texts(fields + ",daux=gain;bias", {{"score_mod", many_reads_source}});
-    const ParsedProblemPtr parsed = find_op("attention_backward").parse(problem);
     const DeviceInfo device = generic_device(parse_arch(arch));
-    sources.push_back(source_of({problem, parsed->complete_config(device, {parse_fields(config, "config")})}, device.arch));
+    sources.push_back(source_of(test::case_of(problem, device, config), device.arch));
   }
   compile_all(sources);
 }

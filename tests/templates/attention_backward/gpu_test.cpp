@@ -88,8 +88,7 @@ TEST_F(AttentionBackwardGpu, ScoreModInEveryVariant) {
         Problem problem{"attention_backward", parse_fields(fields, "fields")};
         problem.fields.set("score_mod", test::mod_example(name));
         problem = find_op(problem.op).normalize(problem);
-        const Config partial{parse_fields(variant, "config")};
-        cases.push_back({problem, find_op(problem.op).parse(problem)->complete_config(device().info(), partial)});
+        cases.push_back(case_of(problem, variant));
       }
   verify_all(cases);
 }
@@ -114,8 +113,7 @@ TEST_F(AttentionBackwardGpu, AuxGradientsInEveryVariant) {
       problem.fields.set("score_mod", test::mod_example(name));
       problem.fields.set("daux", array);
       problem = find_op(problem.op).normalize(problem);
-      const Config partial{parse_fields(variant, "config")};
-      cases.push_back({problem, find_op(problem.op).parse(problem)->complete_config(device().info(), partial)});
+      cases.push_back(case_of(problem, variant));
     }
   verify_all(cases);
 }

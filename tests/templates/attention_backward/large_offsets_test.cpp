@@ -59,7 +59,7 @@ TEST_F(AttentionBackwardLargeOffsets, Beyond2To31Elements) {
       arrays.push_back({info, memory.back()->data()});
       addresses.push_back(memory.back()->data());
       if (info.name != "lse") {
-        EXPECT_GT(info.extent_bytes() / 2, std::int64_t{1} << 31) << info.name;
+        EXPECT_GT(info.extent_bytes() / size_of(info.dtype), std::int64_t{1} << 31) << info.name;
       }
     }
     parsed->fill_inputs(3, InputKind::random, arrays);

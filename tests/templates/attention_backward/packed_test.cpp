@@ -22,16 +22,17 @@ using test::AttentionArraysOnHost;
 using test::Case;
 
 constexpr std::int64_t heads = 2;
-/// Some sequences are empty: both sides of one, the queries of one, the keys of one.
-constexpr std::int32_t q_starts[] = {0, 37, 38, 38, 38, 103, 130}, kv_starts[] = {0, 20, 90, 90, 111, 111, 150};
+/// Three ordinary sequences, one without queries, one without keys, one without either, and an ordinary one.
+constexpr std::int32_t q_starts[] = {0, 37, 38, 68, 68, 103, 103, 130}, kv_starts[] = {0, 20, 90, 101, 111, 111, 111, 150};
 constexpr std::int64_t batch = std::size(q_starts) - 1;
 
-bool is_poisoned(std::int64_t sequence) { return sequence % 2 == 1; }
+/// Both parities: the ordinary sequence 1 has poisoned neighbours before and after it, and so has 2.
+bool is_poisoned(std::int64_t sequence, std::int64_t parity) { return sequence % 2 == parity; }
 
 class AttentionBackwardPacked : public test::HostKernels {
  protected:
-  /// Runs the kernels on random inputs. `poison` replaces all inputs of every second sequence.
-  AttentionArraysOnHost run(const Case& c, const Executable& executable, float poison) {
+  /// Runs the kernels on random inputs. `poison` replaces all inputs of the sequences of this parity.
+  AttentionArraysOnHost run(const Case& c, const Executable& executable, float poison = 0, std::int64_t parity = 0) {
     AttentionArraysOnHost arrays(c.problem, 3);
     std::memcpy(arrays["cu_seqlens_q"].data, q_starts, sizeof q_starts);
     std::memcpy(arrays["cu_seqlens_kv"].data, kv_starts, sizeof kv_starts);
@@ -44,7 +45,7 @@ class AttentionBackwardPacked : public test::HostKernels {
       for (std::int64_t b = 0; b < batch; ++b)
         for (std::int64_t p = starts[static_cast<std::size_t>(b)]; p < starts[static_cast<std::size_t>(b) + 1]; ++p)
           for (std::int64_t part = 0; part < (by_heads ? heads : 1); ++part)
-            for (std::int64_t i = 0; i < per_position && is_poisoned(b); ++i)
+            for (std::int64_t i = 0; i < per_position && is_poisoned(b, parity); ++i)
               write_element(array.info.dtype, array.data, (part * total_q + p) * per_position + i, poison);
     };
     if (poison != 0) {
@@ -60,6 +61,28 @@ class AttentionBackwardPacked : public test::HostKernels {
     executable.enqueue(addresses, nullptr);
     return arrays;
   }
+
+  /// Expects the poison in a gradient of the sequences of this parity and the same bits in those of the others.
+  static void compare(const Case& c, const char* name, const AttentionArraysOnHost& clean,
+                      const AttentionArraysOnHost& poisoned, std::int64_t parity) {
+    const std::span<const std::int32_t> starts = name[1] == 'q' ? q_starts : kv_starts;
+    const std::int64_t width = clean[name].info.elements() / starts[batch];
+    bool arrived = false;
+    for (std::size_t b = 0; b < batch; ++b)
+      for (std::int64_t i = starts[b] * width; i < starts[b + 1] * width; ++i) {
+        const double a = clean.real(name, i), p = poisoned.real(name, i);
+        ASSERT_TRUE(std::isfinite(a)) << c.text() << ": " << name << "[" << i << "]";  // every element is written
+        if (is_poisoned(static_cast<std::int64_t>(b), parity))
+          arrived = arrived || std::isnan(p);
+        else
+          ASSERT_EQ(a, p) << c.text() << ": " << name << "[" << i << "], sequence " << b;
+        // Without keys or without queries all gradients are zeros.
+        if (q_starts[b] == q_starts[b + 1] || kv_starts[b] == kv_starts[b + 1]) {
+          ASSERT_EQ(p, 0) << name << " " << b;
+        }
+      }
+    EXPECT_TRUE(arrived) << c.text() << ": " << name;  // the poison was there
+  }
 };
 
 TEST_F(AttentionBackwardPacked, NaNAndInfOfOtherSequencesReachNoGradient) {
@@ -70,40 +93,20 @@ TEST_F(AttentionBackwardPacked, NaNAndInfOfOtherSequencesReachNoGradient) {
          std::vector<std::pair<const char*, const char*>>{{"f32", "simt"}, {"bf16", "mma"}, {"f16", "mma"}}) {
       Problem problem{
           "attention_backward",
-          parse_fields("heads=2,seq_q=80,seq_kv=80,head_dim=32,varlen=1,batch=6,total_q=130,total_kv=150,dlse=1", "fields")};
+          parse_fields("heads=2,seq_q=80,seq_kv=80,head_dim=32,varlen=1,batch=7,total_q=130,total_kv=150,dlse=1", "fields")};
       for (const auto& [name, value] : parse_fields(more[0] == ',' ? more + 1 : more, "fields"))
         problem.fields.set(name, value);
       problem.fields.set("dtype", std::string(dtype));
       problem = find_op(problem.op).normalize(problem);
-      cases.push_back(
-          {problem, find_op(problem.op)
-                        .parse(problem)
-                        ->complete_config(device_.info(), {parse_fields(std::string("variant=") + variant, "config")})});
+      cases.push_back(case_of(problem, std::string("variant=") + variant));
     }
   with_executables(cases, [&](const Case& c, const Executable& executable) {
-    const AttentionArraysOnHost clean = run(c, executable, 0);
-    for (const float poison : {static_cast<float>(NAN), static_cast<float>(INFINITY)}) {
-      const AttentionArraysOnHost poisoned = run(c, executable, poison);
-      for (const char* name : {"dq", "dk", "dv"}) {
-        const std::span<const std::int32_t> starts = name[1] == 'q' ? q_starts : kv_starts;
-        const std::int64_t width = clean[name].info.elements() / starts[batch];
-        bool arrived = false;
-        for (std::size_t b = 0; b < batch; ++b)
-          for (std::int64_t i = starts[b] * width; i < starts[b + 1] * width; ++i) {
-            const double a = clean.real(name, i), p = poisoned.real(name, i);
-            ASSERT_TRUE(std::isfinite(a)) << c.text() << ": " << name << "[" << i << "]";  // every element is written
-            if (is_poisoned(static_cast<std::int64_t>(b)))
-              arrived = arrived || std::isnan(p);
-            else
-              ASSERT_EQ(a, p) << c.text() << ": " << name << "[" << i << "], sequence " << b;
-            // Without keys or without queries all gradients are zeros.
-            if (q_starts[b] == q_starts[b + 1] || kv_starts[b] == kv_starts[b + 1]) {
-              ASSERT_EQ(p, 0) << name << " " << b;
-            }
-          }
-        EXPECT_TRUE(arrived) << c.text() << ": " << name;  // the poison was there
+    const AttentionArraysOnHost clean = run(c, executable);
+    for (const float poison : {static_cast<float>(NAN), static_cast<float>(INFINITY)})
+      for (const std::int64_t parity : {0, 1}) {
+        const AttentionArraysOnHost poisoned = run(c, executable, poison, parity);
+        for (const char* name : {"dq", "dk", "dv"}) compare(c, name, clean, poisoned, parity);
       }
-    }
   });
 }
 

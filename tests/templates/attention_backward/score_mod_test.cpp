@@ -114,12 +114,7 @@ __device__ float polynomial(const float& x) {
   return text + "  }\n  return score;\n}\n";
 }
 
-class BackwardScoreMod : public test::HostKernels {
- protected:
-  Case case_of(const Problem& problem, const char* config) {
-    return {problem, find_op(problem.op).parse(problem)->complete_config(device_.info(), {parse_fields(config, "config")})};
-  }
-};
+class BackwardScoreMod : public test::HostKernels {};
 
 constexpr const char* simt = "variant=simt,tile_q=16,tile_kv=32,threads=64";
 
@@ -175,9 +170,8 @@ TEST_F(BackwardScoreModNvrtc, EveryFunctionCompiles) {
            {few, "sm_80", "seq_q=64,head_dim=64,dtype=f16,softcap=3,causal=top-left", "variant=mma"},
            {few, "sm_90a", "seq_q=64,head_dim=64,dtype=bf16", "variant=mma"}}) {
     const Problem problem = backward(fields, {{"score_mod", source}});
-    const ParsedProblemPtr parsed = find_op("attention_backward").parse(problem);
     const DeviceInfo device = generic_device(parse_arch(arch));
-    sources.push_back(source_of({problem, parsed->complete_config(device, {parse_fields(config, "config")})}, device.arch));
+    sources.push_back(source_of(test::case_of(problem, device, config), device.arch));
   }
   compile_all(sources);
 }

@@ -39,7 +39,7 @@ std::vector<Case> f64_cross_entropy_variants(const DeviceInfo& device) {
       {"rows=5,cols=129,inner=8", "variant=two_pass,threads=64,lanes=8,unroll=2"},
       {"rows=5,cols=129,inner=9", "variant=split,threads=64,lanes=4,unroll=2,blocks_per_row=3"},
   };
-  const char* const asked[] = {
+  const char* const options[] = {
       ",reduction=none,nll=1,argmax=1",
       ",reduction=none,gradient=separate,argmax=1,nll=1",
       ",reduction=none,gradient=in_place,label_smoothing=0.1,weight=1",
@@ -55,15 +55,15 @@ std::vector<Case> f64_cross_entropy_variants(const DeviceInfo& device) {
     }
   };
   for (const auto& [fields, config] : adjacent)
-    for (const char* options : asked) add("cross_entropy", std::string(fields) + options, config);
+    for (const char* more : options) add("cross_entropy", std::string(fields) + more, config);
   for (const auto& [fields, config] : strided)
-    for (const char* options : asked) add("cross_entropy", std::string(fields) + options, config);
+    for (const char* more : options) add("cross_entropy", std::string(fields) + more, config);
   for (const auto& [fields, config] : {std::pair{"rows=23,cols=1001", "threads=64,unroll=2"},
                                        {"rows=23,cols=2000", "threads=128,unroll=4"},
                                        {"rows=5,cols=29,inner=8", "threads=64,lanes=8,unroll=4"},
                                        {"rows=5,cols=29,inner=7", "threads=256,lanes=16,unroll=2"}})
-    for (const char* options : {",reduction=none,nll=1,dlse=1", ",label_smoothing=0.1,weight=1,z_loss=0.01,in_place=1"})
-      add("cross_entropy_backward", std::string(fields) + options, config);
+    for (const char* more : {",reduction=none,nll=1,dlse=1", ",label_smoothing=0.1,weight=1,z_loss=0.01,in_place=1"})
+      add("cross_entropy_backward", std::string(fields) + more, config);
   return cases;
 }
 

@@ -11,6 +11,7 @@
 #include "jit/executable.h"
 #include "templates/render.h"
 #include "tests/api/engine/fakes.h"
+#include "tests/api/engine/host_options.h"
 #include "tuner/verify.h"
 
 namespace tunesmith {
@@ -20,15 +21,6 @@ using fakes::expect_error;
 
 class CrossEntropyFinalize : public testing::Test {
  protected:
-  CrossEntropyFinalize()
-      : engine_([] {
-          EngineOptions options;
-          options.device = "host";
-          options.cache_file.clear();
-          options.mode = Mode::off;
-          return options;
-        }()) {}
-
   Problem problem(const std::string& op, const std::string& fields) {
     return find_op(op).normalize({op, parse_fields(fields, "fields")});
   }
@@ -47,7 +39,7 @@ class CrossEntropyFinalize : public testing::Test {
     EXPECT_GT(result.checked_rows, 0);
   }
 
-  Engine engine_;
+  Engine engine_{test::host_engine_options()};
 };
 
 TEST_F(CrossEntropyFinalize, AllOptionsAgreeWithFloat64) {

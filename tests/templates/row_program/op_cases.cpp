@@ -271,10 +271,9 @@ std::vector<Case> row_program_cases(const std::string& text, const std::string& 
                                     const std::vector<const char*>& configs) {
   std::vector<Case> cases;
   const Problem problem = row_program_problem(text, fields);
-  const ParsedProblemPtr parsed = find_op("row_program").parse(problem);
   for (const char* config : configs) {
     try {
-      cases.push_back({problem, parsed->complete_config(device, Config{parse_fields(config, "config")})});
+      cases.push_back(case_of(problem, device, config));
     } catch (const Error&) {
       // Not every variant has room for every row, or the device lacks clusters.
     }

@@ -8,6 +8,7 @@
 
 #include "templates/render.h"
 #include "templates/strided/config.h"
+#include "tests/api/engine/host_options.h"
 #include "tests/templates/row_program/op_cases.h"
 #include "tunesmith/error.h"
 #include "tunesmith/row_program.h"
@@ -216,11 +217,7 @@ TEST(RowProgramDescription, AddressesGiveAlignmentsAndArraysInPlace) {
 }
 
 TEST(RowProgramEngine, RunsInOneCallAndAsAPlan) {
-  EngineOptions options;
-  options.device = "host";
-  options.cache_file.clear();
-  options.mode = Mode::off;
-  Engine engine(options);
+  Engine engine(test::host_engine_options());
   constexpr std::int64_t rows = 3, cols = 64;
   RowProgramProblem problem;
   problem.program = "in x : f32[row, col]\nnum scale : f32 = 2\nsum s = x\nout y : f32[row, col] = x * scale + s\n";
@@ -248,11 +245,7 @@ TEST(RowProgramEngine, RunsInOneCallAndAsAPlan) {
 
 // The sums over rows and positions that a gradient of weights is made of.
 TEST(RowProgramEngine, GradientOfANormOverChannels) {
-  EngineOptions options;
-  options.device = "host";
-  options.cache_file.clear();
-  options.mode = Mode::off;
-  Engine engine(options);
+  Engine engine(test::host_engine_options());
   constexpr std::int64_t rows = 2, cols = 5, inner = 12;
   RowProgramProblem problem;
   problem.program = RowProgramText::shipped("layer_norm").gradient();

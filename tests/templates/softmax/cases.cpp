@@ -69,9 +69,12 @@ Problem normalized(std::string_view op, const std::string& fields) {
   return find_op(op).normalize({std::string(op), parse_fields(fields, "problem")});
 }
 
+Case case_of(const Problem& problem, const DeviceInfo& device, const std::string& config) {
+  return {problem, find_op(problem.op).parse(problem)->complete_config(device, Config{parse_fields(config, "config")})};
+}
+
 Case case_of(std::string_view op, const std::string& fields, const DeviceInfo& device, const std::string& config) {
-  const Problem problem = normalized(op, fields);
-  return {problem, find_op(op).parse(problem)->complete_config(device, Config{parse_fields(config, "config")})};
+  return case_of(normalized(op, fields), device, config);
 }
 
 std::vector<Problem> edge_problems(std::int64_t rows) {

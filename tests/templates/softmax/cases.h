@@ -24,7 +24,9 @@ struct Case {
 
 /// Parses "rows=17,cols=64" as a normalized problem of `op`.
 Problem normalized(std::string_view op, const std::string& fields);
-/// Parses a case; the configuration may be partial. Throws the errors of Op::complete_config.
+/// Completes the configuration "variant=warp,threads=64" of a normalized problem. Throws the errors of complete_config().
+Case case_of(const Problem& problem, const DeviceInfo& device, const std::string& config);
+/// Parses the problem, too.
 Case case_of(std::string_view op, const std::string& fields, const DeviceInfo& device, const std::string& config);
 
 /// Returns edge cases: one column; sizes around vectors, lanes, warps and blocks; padded and odd strides; addresses aligned

@@ -18,9 +18,6 @@ using test::Case;
 
 class SoftmaxF64Host : public test::HostKernels {
  protected:
-  Case case_of(std::string_view op, const std::string& fields, const std::string& config) {
-    return test::case_of(op, fields, device_.info(), config);
-  }
   void verify(const std::vector<Case>& cases) {
     const test::LargestErrors errors = verify_all(cases);
     for (const std::string_view op : test::softmax_ops) {

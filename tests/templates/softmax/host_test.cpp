@@ -18,10 +18,6 @@ using test::Case;
 
 class SoftmaxHost : public test::HostKernels {
  protected:
-  Case case_of(std::string_view op, const std::string& fields, const std::string& config) {
-    return test::case_of(op, fields, device_.info(), config);
-  }
-
   /// Verifies the cases and checks the largest float32 error of each operation, in units in the last place.
   test::LargestErrors verify_float32(const std::vector<Case>& cases) {
     test::LargestErrors errors = verify_all(cases);
@@ -43,9 +39,7 @@ TEST_F(SoftmaxHost, BroadcastInputsInEveryVariant) {
                : std::array{"x_row_stride=0", "x_row_stride=0,x_alignment=4", "x_row_stride=0,causal=1"}) {
         const Problem problem = test::normalized(op, "rows=5," + std::string(shape) + "," + strides);
         if (problem.fields.integer("cols") == 2503) {  // too short for the search space of these two
-          for (const char* variant : {"variant=split", "variant=cluster"})
-            cases.push_back(
-                {problem, find_op(op).parse(problem)->complete_config(device_.info(), {parse_fields(variant, "config")})});
+          for (const char* variant : {"variant=split", "variant=cluster"}) cases.push_back(case_of(problem, variant));
           variants.insert({"split", "cluster"});
         }
         for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) {
