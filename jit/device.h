@@ -74,7 +74,7 @@ class Device {
   virtual std::unique_ptr<PreparedTensorMap> prepare_tensor_map(const LaunchPlan::TensorMap& map, const std::string& array) {
     static_cast<void>(map);
     throw Error(ErrorCode::unsupported, "array '", array, "' is loaded through a tensor map, which ", info().name,
-                " does not support; configurations with tensor maps and wgmma run on sm_90a GPUs only");
+                " does not support; configurations with tensor maps and wgmma run on sm_90a GPUs and on the host executor");
   }
 
   virtual void synchronize(Stream stream) = 0;

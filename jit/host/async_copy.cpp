@@ -33,15 +33,13 @@ void ResidentGroup::async_copy_wait(abi::Thread& thread, unsigned pending) {
   fiber.copies.erase(fiber.copies.begin(), at);
 }
 
-void ResidentGroup::check_copies_landed(Fiber& fiber) {
-  const std::size_t started = fiber.copies.size() + fiber.stores.size() + fiber.products.size();
-  if (started == 0) return;
-  ResidentGroup& group = *fiber.group;
-  const char* const what = !fiber.copies.empty()   ? " of its asynchronous copies"
-                           : !fiber.stores.empty() ? " of its stores through TMA"
-                                                   : " of its warpgroup's products";
-  group.failure_ = group.describe(fiber) + " returns without waiting for " + std::to_string(started) + what;
-  group.stop(fiber);
+void ResidentGroup::check_complete(Fiber& fiber) {
+  const auto check = [&](std::size_t count, const char* what) {
+    if (count != 0) fail(fiber, "returns without waiting for " + std::to_string(count) + what);
+  };
+  check(fiber.copies.size(), " of its asynchronous copies");
+  check(fiber.stores.size(), " of its stores through TMA");
+  check(fiber.products.size(), " of its warpgroup's products");
 }
 
 }  // namespace tunesmith::host

@@ -1,6 +1,5 @@
 // ResidentGroup's waits for conditions: words in global memory, mbarriers, named barriers.
 #include <chrono>
-#include <cstdio>
 #include <thread>
 
 #include "jit/host/resident_group.h"
@@ -15,7 +14,8 @@ constexpr std::chrono::seconds patience{20};
 
 void ResidentGroup::fail(Fiber& fiber, std::string what) {
   what.insert(0, fiber.group->describe(fiber) + " ");
-  fiber.group->failure_ = std::move(what);  // leaves nothing to the abandoned stack
+  // Leaves no memory to the abandoned stack: the temporary frees the buffer that failure_ had.
+  fiber.group->failure_ = std::string(std::move(what));
   fiber.group->stop(fiber);
 }
 

@@ -49,9 +49,8 @@ bool ResidentGroup::completes(TransactionBarrier& barrier, std::uint32_t parity)
       continue;
     }
     for (std::size_t i = 0; i < flight->data.size(); i += unit) {
-      const std::uint32_t address = flight->address + static_cast<std::uint32_t>(i);
-      const std::uint32_t place = swizzled(address, flight->swizzle_bytes);
-      std::memcpy(flight->to + i + place - address, flight->data.data() + i, unit);
+      const std::uint32_t place = swizzled(flight->address + static_cast<std::uint32_t>(i), flight->swizzle_bytes);
+      std::memcpy(flight->to + (place - flight->address), flight->data.data() + i, unit);
     }
     barrier.state -= 2 * static_cast<std::int32_t>(flight->data.size());
     barrier.complete_if_done();
@@ -150,11 +149,8 @@ void ResidentGroup::add_floats(float* to, const float* values, unsigned count) {
 }
 
 void ResidentGroup::write(const BulkStore& store) {
-  if (store.floats != nullptr) {
-    std::vector<float> values(store.bytes / sizeof(float));
-    std::memcpy(values.data(), store.from, store.bytes);
-    return add_floats(store.floats, values.data(), static_cast<unsigned>(values.size()));
-  }
+  if (store.floats != nullptr)
+    return add_floats(store.floats, reinterpret_cast<const float*>(store.from), store.bytes / sizeof(float));
   static std::mutex additions;  // of all groups, which may add to the same elements
   const TensorMap& map = store.map;
   std::vector<std::byte> data(map.row_bytes());
@@ -163,9 +159,8 @@ void ResidentGroup::write(const BulkStore& store) {
     if (row.inside == 0) continue;
     for (std::size_t at = 0; at < data.size(); at += unit) {
       const auto offset = static_cast<std::uint32_t>(i * data.size() + at);
-      const std::uint32_t address = store.address + offset;
-      const std::uint32_t place = swizzled(address, map.swizzle_bytes);
-      std::memcpy(data.data() + at, store.from + offset + place - address, unit);
+      const std::uint32_t place = swizzled(store.address + offset, map.swizzle_bytes);
+      std::memcpy(data.data() + at, store.from + (place - store.address), unit);
     }
     if (!store.adds) {
       // As seen on an H200, a store completes the last 16 bytes of a row (LaunchPlan::TensorMap).

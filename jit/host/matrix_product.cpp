@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -108,8 +107,9 @@ const char* multiply(const Product& product, const SharedMemory& memory, std::si
   constexpr const char* outside = "multiplies a matrix that is not all in shared memory";
   const float* const values = values_of(product.is_bf16);
   const auto lane = static_cast<int>(thread % 32), warp = static_cast<int>(thread / 32 % 4);
-  const Matrix b(product.b, memory, block, values);
-  if (b.has_base_offset()) return "multiplies a matrix with a base offset, which the host executor does not know";
+  const Matrix a(product.a, memory, block, values), b(product.b, memory, block, values);
+  if (b.has_base_offset() || (!product.a_in_registers && a.has_base_offset()))
+    return "multiplies a matrix with a base offset, which the host executor does not know";
   if (product.n_innermost && !b.is_swizzled())
     return "multiplies a matrix with n innermost and no swizzle, which the host executor does not know";
   std::array<Line, 2> rows;
@@ -118,7 +118,7 @@ const char* multiply(const Product& product, const SharedMemory& memory, std::si
     if (product.a_in_registers)
       std::transform(std::begin(product.rows[i]), std::end(product.rows[i]), row.begin(),
                      [&](unsigned short bits) { return values[bits]; });
-    else if (!Matrix(product.a, memory, block, values).read_k_innermost(16 * warp + lane / 4 + 8 * i, row))
+    else if (!a.read_k_innermost(16 * warp + lane / 4 + 8 * i, row))
       return outside;
   }
   for (int i = 0; i < product.n / 8; ++i) {  // this thread has two columns of every 8
@@ -140,9 +140,9 @@ const char* multiply(const Product& product, const SharedMemory& memory, std::si
 
 // ---- Order --------------------------------------------------------------------------------------------------------------
 
-// Accumulators are NaN while a product is in flight, and operands are read when the thread waits and no other thread can
-// run. So a kernel that reads or changes accumulators, or lets others overwrite operands, before it waits fails here every
-// time.
+// Accumulators are NaN while a product is in flight (unless an earlier one with the same accumulators completes first), and
+// operands are read when the thread waits and no other thread can run. So a kernel that reads or changes accumulators, or
+// lets others overwrite operands, before it waits fails here every time.
 
 void ResidentGroup::product(abi::Thread& thread, const Product& product) {
   Fiber& fiber = fiber_of(thread);

@@ -150,7 +150,7 @@ void ResidentGroup::run_fiber(boost::context::detail::transfer_t transfer) {
   auto& fiber = static_cast<Fiber&>(arrived_context(transfer));
   ResidentGroup& group = *fiber.group;
   group.entry_.invoke(group.params_);
-  check_copies_landed(fiber);
+  check_complete(fiber);
   fiber.wait = Wait::returned;
   --group.running_;
   leave_context(fiber, group.next());

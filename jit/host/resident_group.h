@@ -169,8 +169,8 @@ class ResidentGroup {
   static void async_copy(abi::Thread& thread, void* shared, const void* data, unsigned bytes);
   static void async_copy_commit(abi::Thread& thread);
   static void async_copy_wait(abi::Thread& thread, unsigned pending);
-  /// Fails if the thread did not wait for its copies: the kernel lacks a wait.
-  static void check_copies_landed(Fiber& fiber);
+  /// Fails if the thread has not waited for its copies, stores or products: the kernel lacks a wait.
+  static void check_complete(Fiber& fiber);
 
   static unsigned shared_address(abi::Thread& thread, const void* object);
   static void* shared_pointer(abi::Thread& thread, unsigned address, unsigned bytes);

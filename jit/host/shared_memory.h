@@ -32,7 +32,7 @@ class SharedMemory {
   /// Returns the address in block `to` that corresponds to `object` in block `from`; nullptr if `object` is not in `from`.
   void* twin(void* object, std::size_t from, std::size_t to) const noexcept;
 
-  /// 32-bit addresses of a block's shared memory, as PTX has them: dynamic memory is at `window` or 16 bytes behind it, so
+  /// 32-bit addresses of a block's shared memory, as PTX has them: dynamic memory is at `window` or 16 bytes after it, so
   /// that an address has the alignment of its object up to 1024, and static objects follow. 0 is no address.
   static constexpr std::uint32_t window = 1024;
   /// Returns the address of `object` in `block`; 0 if it is not in its shared memory.

@@ -126,7 +126,7 @@ __device__ __forceinline__ void wait_for_count(const uint32* counter, uint32 cou
 __device__ __forceinline__ void fence_gpu() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 __device__ __forceinline__ void reduce_add(float* to, const float* values) {
   host::check_aligned("reduce_add to", to, 16);
-  for (int i = 0; i < 4; ++i) host::services().add_floats(to + i, values + i, 1);
+  host::services().add_floats(to, values, 4);
 }
 
 __device__ __forceinline__ void cluster_arrive_relaxed() { cluster_arrive(); }

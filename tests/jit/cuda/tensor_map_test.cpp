@@ -214,7 +214,7 @@ TEST_F(TensorMapTest, DevicesWithoutTmaRejectThePlan) {
   EXPECT_EQ(
       rejection([](LaunchPlan&, LaunchPlan::TensorMap&) {}),
       "array 'q' is loaded through a tensor map, which NVIDIA Fake does not support; configurations with tensor maps and "
-      "wgmma run on sm_90a GPUs only");
+      "wgmma run on sm_90a GPUs and on the host executor");
 }
 
 TEST(TensorMapHost, BoxesNarrowerThanTheirSwizzleAreRejected) {
