@@ -98,7 +98,7 @@ class ParsedProblem {
   const Problem& problem() const noexcept { return problem_; }
   /// Returns the arrays in launch order.
   std::vector<ArrayInfo> arrays() const;
-  /// Returns the same without a copy, made on the first call and valid as long as this object. Thread-safe.
+  /// Returns the same without a copy, valid as long as this object; the first call makes them. Thread-safe.
   std::span<const ArrayInfo> described_arrays() const;
   /// Returns the arrays in launch order without their texts (Description::array_layouts()), valid as long as this object.
   std::span<const ArrayInfo> array_view() const noexcept { return layouts_; }

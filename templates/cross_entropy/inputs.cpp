@@ -111,12 +111,15 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
   // Fill lse and nll as the forward operation would.
   if (settings.kind == Kind::backward)
     over_rows(shape.rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const auto reference = reference_of<long double>(settings, arrays, r, row_of(settings, arrays, r));
-        write_element(settings.number(), find(arrays, "lse")->data, r, static_cast<double>(reference.lse));
-        if (const HostArray* const nll = find(arrays, "nll"); nll != nullptr)
-          write_element(settings.number(), nll->data, r, static_cast<double>(reference.nll));
-      }
+      const auto fill = [&]<typename Real>(Real) {
+        for (std::int64_t r = begin; r < end; ++r) {
+          const auto reference = reference_of<Real>(settings, arrays, r, row_of(settings, arrays, r));
+          write_element(settings.number(), find(arrays, "lse")->data, r, static_cast<double>(reference.lse));
+          if (const HostArray* const nll = find(arrays, "nll"); nll != nullptr)
+            write_element(settings.number(), nll->data, r, static_cast<double>(reference.nll));
+        }
+      };
+      settings.wide() ? fill(0.0L) : fill(0.0);
     });
   if (settings.kind == Kind::combine) {
     const HostArray& parts = *find(arrays, "partials");

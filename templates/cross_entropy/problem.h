@@ -65,7 +65,7 @@ const HostArray* find(std::span<const HostArray> arrays, std::string_view name) 
 Cost cost_of(const Settings& settings, std::span<const ArrayInfo> arrays);
 /// Fills all input arrays; deterministic.
 void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays);
-/// Compares the outputs with a float64 reference.
+/// Compares the outputs with a reference in float64, or in long double for logits of f64.
 CheckResult check(const Settings& settings, std::span<const HostArray> arrays, std::int64_t max_rows);
 
 }  // namespace tunesmith::cross_entropy

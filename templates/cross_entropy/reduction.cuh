@@ -30,6 +30,7 @@ template <typename Number>
 struct TotalsAndRows : Totals<Number> {
   int64 rows = 0;
 };
+static_assert(sizeof(TotalsAndRows<float>) == 56 && sizeof(TotalsAndRows<double>) <= 96, "the host allocates so much");
 template <const CrossEntropyOptions& options>
 using TotalsOf = typename If<two_divisors<options>, TotalsAndRows<NumberOf<options>>, Totals<NumberOf<options>>>::type;
 
@@ -43,12 +44,6 @@ __device__ __forceinline__ void include(TotalsOf<options>& totals, const TotalsO
   totals.bad += other.bad;
   totals.first_bad = FirstRow()(totals.first_bad, other.first_bad);
   if constexpr (two_divisors<options>) totals.rows += other.rows;
-}
-
-/// Rounds to one number. If the first part is not finite, the second may be NaN and is ignored.
-template <typename Sum>
-__device__ __forceinline__ auto rounded(Sum sum) {
-  return is_finite(sum.first) ? add(sum.first, sum.second) : sum.first;
 }
 
 /// Returns the contribution of one row. `before` the gradient: only the target's weight; otherwise the row kernel's results.

@@ -83,7 +83,8 @@ std::size_t pointer_offset(const std::string& array, const Settings& settings) {
   return offsetof(Params, shard_partials);
 }
 
-/// Writes the parameters of the loss, except the addresses, after those of rows.
+/// Writes the parameters to the start of `bytes`, except the addresses of arrays. `places` has those before `scale`, which
+/// are the same for every Number.
 template <typename Number>
 void set_params(const Settings& settings, const CrossEntropyParams& places, std::vector<std::byte>& bytes) {
   CrossEntropyParamsOf<Number> params{};
@@ -192,7 +193,7 @@ void complete_plan(const Settings& settings, const std::string& entry, std::span
   params.row_correct = per_row(settings.num_correct);
   const bool has_sums = settings.has_totals() || settings.divides_gradient();
   params.partials = shape.rows > rows_of_one_block ? (shape.rows + rows_per_partial - 1) / rows_per_partial : 0;
-  const std::int64_t totals_bytes = settings.wide() ? 96 : 56;  // sizeof TotalsAndRows in cross_entropy/reduction.cuh
+  const std::int64_t totals_bytes = settings.wide() ? 96 : 56;  // of TotalsAndRows in cross_entropy/reduction.cuh
   if (has_sums) params.partial_totals = workspace.add(params.partials * totals_bytes);
   if (has_sums || sums_class_weights(settings)) params.totals = workspace.add(4 * number_bytes);
   plan.workspace_bytes = workspace.bytes();

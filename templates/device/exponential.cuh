@@ -129,6 +129,12 @@ struct FastExponential {
 
 __device__ __forceinline__ bool is_finite(float x) { return (bits_of(x) & 0x7f800000u) != 0x7f800000u; }
 
+/// Rounds an unevaluated sum to one number. If the first part is infinite, the second is NaN (inf - inf) and ignored.
+template <typename Number>
+__device__ __forceinline__ Number rounded(PairOf<Number> sum) {
+  return is_finite(sum.first) ? add(sum.first, sum.second) : sum.first;
+}
+
 constexpr uint32 nan_bits = 0x7fc00000u;
 
 /// Returns 1 / sum, the factor of a row's exponentials. NaN if the maximum is not finite (NaN or +inf in the row, or all

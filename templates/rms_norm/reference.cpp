@@ -44,7 +44,7 @@ double weight(std::int64_t column, double offset, std::uint64_t bits, bool edge_
   return 1 + bell(bits) / 4;
 }
 
-/// rstd of a row in float64, and how much of it may be wrong where squares are denormal numbers, as a share of it.
+/// rstd of a row, and its allowed relative error where squares are denormal numbers.
 struct Scale {
   long double rstd;
   double share;

@@ -37,9 +37,8 @@ __device__ __forceinline__ void include_squares(CompensatedSumOf<Number>& sum, c
 template <const RowShape& shape>
 __device__ __forceinline__ Number<shape> rstd_of(const RmsNormParamsOf<Number<shape>>& params,
                                                  PairOf<Number<shape>> squares) {
-  // If the sum is infinite, the second number is NaN (inf - inf).
-  const Number<shape> sum = is_finite(squares.first) ? add(squares.first, squares.second) : squares.first;
-  return reciprocal_sqrt(add(divide(sum, static_cast<Number<shape>>(columns_of<shape>(params.row))), params.eps));
+  const auto columns = static_cast<Number<shape>>(columns_of<shape>(params.row));
+  return reciprocal_sqrt(add(divide(rounded(squares), columns), params.eps));
 }
 
 /// Normalizes the vector at `column` and stores its elements that are in the row.

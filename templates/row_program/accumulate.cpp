@@ -180,10 +180,12 @@ Bounded Accumulator::lse(int part) const {
   const double sum_bound = bound_ + rounding;
   // The sum is relative to the maximum, which is itself uncertain.
   if (part == 2) return in_range(sum_, sum_bound + (sum_ + sum_bound) * std::expm1(spread));
-  // Far from exact terms: the result changes by no more than the least exact one.
-  const bool far = sum_bound > sum_ / 2;
-  Bounded logarithm = apply(Operation::log, {sum_, std::min(far ? rounding : sum_bound, sum_ / 2)}, {}, {}, false);
-  if (far) logarithm.bound += largest_bound_;
+  // Where the errors of the terms exceed half of the sum, its logarithm has no useful bound; but lse changes by no more than
+  // the term with the largest error does.
+  const bool uncertain_terms = sum_bound > sum_ / 2;
+  Bounded logarithm =
+      apply(Operation::log, {sum_, uncertain_terms ? std::min(rounding, sum_ / 2) : sum_bound}, {}, {}, false);
+  if (uncertain_terms) logarithm.bound += largest_bound_;
   return in_range(maximum + logarithm.value, logarithm.bound + allowed_rounding(maximum + logarithm.value));
 }
 

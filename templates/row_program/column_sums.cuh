@@ -171,9 +171,7 @@ __device__ __forceinline__ void finish_column_sums(const typename Program::Param
     sync_block();
     if (thread_index() < columns && column < columns_of<shape>(params.row)) {
       for (int warp = 1; warp < warps; ++warp) total = SumOfTwoFloats()(total, of_warps[warp * columns + thread_index()]);
-      // If the sum is infinite, the second float is NaN (inf - inf).
-      Program::template store_sum<sum>(params, column,
-                                       is_finite(total.first) ? add(total.first, total.second) : total.first);
+      Program::template store_sum<sum>(params, column, rounded(total));
     }
     sync_block();
     finish_column_sums<Program, shape, threads, columns, rows, sum + 1>(params);

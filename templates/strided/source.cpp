@@ -52,7 +52,7 @@ std::string constants(const TypedConfig& config, const Shape& shape,
   for (const auto& [name, type] : features) text += "  using " + name + " = tunesmith::" + type + ";\n";
   text += "};\n\nstatic constexpr tunesmith::StridedConfig config = {\n" + member("threads", config.threads) +
           member("lanes", config.lanes) + member("vector", shape.vector()) + member("columns", config.columns(shape));
-  // Always: nvcc 13.0 takes a member between others for 0 if its initializer is left out, whatever its default.
+  // Never omitted: nvcc 13.0 sets an omitted member between designated ones to 0 instead of to its default.
   text += member("blocks_per_row", config.blocks_per_row) + member("load", source_name(config.load));
   if (config.reads_twice()) text += member("load_again", source_name(config.load_again));
   return text + member("store", source_name(config.store)) +
