@@ -17,7 +17,7 @@ test: ## build with warnings as errors and run all tests
 	@scripts/setup.sh tests
 	@scripts/test.sh test
 
-torture: setup ## run the tests with random faults for longer: damaged files, killed processes, bad servers (minutes)
+torture: setup ## run the tests with random faults for longer: damaged files, killed processes, bad servers, mutated row programs (minutes)
 	@scripts/torture.sh
 
 test-torch: setup ## test the Python package with PyTorch on the CPU, in an environment of its own

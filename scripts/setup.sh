@@ -10,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 nvrtc_folder=.deps/python/nvidia/cu13/lib # the wheel's folder of libnvrtc; also in scripts/environment.sh
 clang_tidy=.deps/clang-tidy/clang_tidy/data/bin/clang-tidy # also in scripts/tidy.sh
+no_browser=.deps/no-browser # exists if the optional browser could not be installed
 
 say() { echo "setup: $*"; }
 fail() {
@@ -65,12 +66,17 @@ install_packages() {
 }
 
 # The test of `tunesmith report --html` in a browser is skipped without one. Debian packages a browser that has no window (100 MB to
-# download with its libraries, 306 MB installed); Ubuntu has none outside a snap. Optional: a failure is a message.
+# download with its libraries, 306 MB installed); Ubuntu has none outside a snap. Optional: a failure is a message and a file, so
+# that later runs do not wait for the download.
 install_browser() {
   if command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null; then return; fi
   grep -qx 'ID=debian' /etc/os-release 2>/dev/null || return 0
   ((EUID == 0)) || sudo -n true 2>/dev/null || return 0 # not worth a password
-  (install_packages chromium-headless-shell) || say "no browser: the test that shows the report in one will be skipped"
+  [[ ! -e $no_browser ]] || return 0
+  if (install_packages chromium-headless-shell); then return; fi
+  say "no browser: the test that shows the report in one will be skipped. To try again, delete $no_browser"
+  mkdir -p "$(dirname "$no_browser")"
+  touch "$no_browser"
 }
 
 require_packages() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "tuner/acceptance.h"
 #include "tuner/budget.h"
@@ -151,13 +152,11 @@ bool TuningRun::wait_for_device(const std::optional<TuningRecord>& before) {
 }
 
 void TuningRun::build_and_verify(std::unique_ptr<CompilePool> pool) {
-  bool told = false;
-  const auto tell_if_compiled = [&] {
-    if (told || (pool && !pool->is_finished())) return;
-    told = true;
-    if (options_.compiled) options_.compiled();
+  bool reported = false;
+  const auto report_compiled = [&] {
+    if (!std::exchange(reported, true) && options_.compiled) options_.compiled();
   };
-  tell_if_compiled();
+  if (pool->is_finished()) report_compiled();
   // While the first ones compile.
   arrays_ = std::make_unique<TimingArrays>(problem_, bench_.device, options_.memory_cap_bytes, options_.seed);
   Verifier verifier(*small_, bench_.device, options_.seed);
@@ -167,7 +166,7 @@ void TuningRun::build_and_verify(std::unique_ptr<CompilePool> pool) {
     budget_.check_wanted();
     if (default_is_known && budget_.elapsed_s() > until_s) break;
     auto outcome = pool->next(std::chrono::milliseconds(20));
-    tell_if_compiled();
+    if (pool->is_finished()) report_compiled();
     if (!outcome) continue;
     Candidate& candidate = candidates_[outcome->index];
     default_is_known = default_is_known || candidate.is_default;
@@ -188,7 +187,7 @@ void TuningRun::build_and_verify(std::unique_ptr<CompilePool> pool) {
     report(static_cast<int>(++done), candidate.trial.status.empty() ? "verified" : candidate.trial.status);
   }
   pool.reset();
-  tell_if_compiled();
+  report_compiled();
 }
 
 // What passes is bound to the timed problem; anything else is settled with its reason.

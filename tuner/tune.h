@@ -27,7 +27,8 @@ struct TuneOptions {
   /// ended on the device, and returns soon when the run is cancelled. The budget starts when it returns. Compile threads
   /// have a low priority, so that they do not disturb the other run. Not called when there is nothing to measure.
   std::function<void()> before_device;
-  /// Called once when no candidate compiles any more, unless there is nothing to measure: another run may compile.
+  /// Called once when all compilation has ended, so that another run may compile. Not called when there is nothing to
+  /// measure.
   std::function<void()> compiled;
 };
 

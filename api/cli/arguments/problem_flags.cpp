@@ -74,7 +74,7 @@ Value value_of(const FieldInfo& field, const std::string& typed, bool by_option)
   return value_of(field, typed);
 }
 
-/// The values of a list, which numbers and choices may be; other fields may contain commas.
+/// Splits lists of numbers and choices at commas. Other fields are one value, because they may contain commas.
 std::vector<std::string> items_of(const FieldInfo& field, const std::string& typed) {
   const FieldKind kind = kind_of(field);
   if (kind != FieldKind::number && kind != FieldKind::choice && kind != FieldKind::toggle) return {typed};

@@ -25,7 +25,7 @@ void add_commands(CLI::App& app, Parse& parse) {
   add_doctor(app, parse);
   add_row_gradient(app, parse);
   add_completion(app, parse);
-  // Last, because a command takes over the footer that there is when it is added.
+  // Must be last: CLI11 copies the footer to commands that are added later.
   app.footer(
       "Try:\n"
       "  tunesmith run softmax --rows 4096 --cols 32000 --dtype bf16\n"

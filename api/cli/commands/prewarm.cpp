@@ -102,7 +102,8 @@ void add_prewarm(CLI::App& app, Parse& parse) {
   command->add_option("--effort", flags->effort, "how many candidates to try (default: full)")->type_name("quick|full");
   command->add_option("--budget", flags->budget, "tuning time for each problem (default: 10s)")->type_name("TIME");
   add_neighbours_first(*command, flags->neighbours_first);
-  add_number(*command, "--jobs", flags->jobs, 0, 1024, "compile threads (default: one per core)");
+  add_number(*command, "--jobs", flags->jobs, 0, 1024,
+             "compile threads, shared by the GPUs (default: one per core; for tuning, less one for each GPU)");
   command->add_flag("--enqueue", flags->enqueue, "leave the tuning to `tunesmith work` on other machines; needs no GPU");
   command->add_option("--queue", flags->queue, "with --enqueue: name of the queue (default: default)")->type_name("NAME");
   command->add_flag("--wait", flags->wait, "with --enqueue: wait until the workers are done");

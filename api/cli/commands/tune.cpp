@@ -153,7 +153,8 @@ void add_tune(CLI::App& app, Parse& parse) {
     command.add_option("--effort", flags->effort, "how many candidates to try (default: full)")->type_name("quick|full");
     command.add_flag("--force", flags->force, "measure again even if there is a record");
     add_neighbours_first(command, flags->neighbours_first);
-    add_number(command, "--jobs", flags->jobs, 0, 1024, "compile threads (default: one per core)");
+    add_number(command, "--jobs", flags->jobs, 0, 1024,
+               "compile threads, shared by the GPUs (default: one per core; for several problems, less one for each GPU)");
     command.add_option("--device", flags->device, "which GPU (default: the first)")->type_name("cuda|cuda:N");
     command.add_option("--gpus", flags->gpus, "GPUs that tune several problems at the same time")->type_name("all|N,...");
     flags->engine.add_cache(command);

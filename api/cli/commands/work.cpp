@@ -97,8 +97,7 @@ int work(const WorkFlags& flags) {
   EngineOptions local = options;
   local.remote.clear();
   const std::shared_ptr<Cache> cache = open_cache(local);
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const int jobs = flags.jobs > 0 ? static_cast<int>(flags.jobs) : std::max(1, cores / static_cast<int>(devices.size()));
+  const int jobs = compile_threads_per_gpu(static_cast<int>(flags.jobs), devices.size());
   const QueueOutcome outcome = work_on_all(devices, [&](const std::string& device) {
     fleet::Queue queue(url, flags.queue);
     WorkSettings settings;
@@ -133,7 +132,7 @@ void add_work(CLI::App& app, Parse& parse) {
       ->type_name("ARCH,...");
   add_number(*command, "--patience", flags->patience_s, 1, 86'400,
              "seconds after which a job of a lost worker is taken over; more than three budgets (default: 120)");
-  add_number(*command, "--jobs", flags->jobs, 0, 1024, "compile threads (default: one per core)");
+  add_number(*command, "--jobs", flags->jobs, 0, 1024, "compile threads, shared by the GPUs (default: one per core)");
   flags->remote.add_to(*command);
   flags->engine.add_specialize(*command, Specialize::automatic);
   flags->engine.add_cache(*command);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <thread>
 
 #include "jit/cuda/driver.h"
 #include "tunesmith/error.h"
@@ -33,5 +34,12 @@ std::vector<std::string> parse_gpus(std::string_view text, int count) {
 }
 
 int count_gpus() { return Driver::open()->initialize(); }
+
+int compile_threads_per_gpu(int jobs, std::size_t gpus, int reserved) {
+  const int count = static_cast<int>(gpus);
+  if (jobs > 0) return std::max(1, jobs / count);
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::max(1, cores / count - reserved);
+}
 
 }  // namespace tunesmith::cli

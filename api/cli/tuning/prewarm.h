@@ -15,7 +15,7 @@ namespace tunesmith::cli {
 struct PrewarmSettings {
   Effort effort = Effort::full;
   double budget_s = 10;           ///< per problem
-  int jobs = 0;                   ///< compile threads; 0: one per core (tune_ahead: less one for each GPU)
+  int jobs = 0;                   ///< compile threads of all GPUs; 0: one per core (tune_ahead: less one for each GPU)
   bool neighbours_first = false;  ///< tune_ahead: TuneOptions::neighbours_first
   bool force = false;             ///< tune_ahead: TuneOptions::force
   bool all_configs = false;       ///< compile_ahead: the whole search space
@@ -55,8 +55,8 @@ class Stopwatch {
 PrewarmResult compile_ahead(const std::vector<SpecProblem>& problems, const std::string& archs,
                             const PrewarmSettings& settings, const EngineOptions& options);
 
-/// Tunes each problem in its own child process. While one is measured on a GPU, the next one compiles. Each GPU has an equal
-/// share of the compile threads, less one core. `tune_one` is called from at most two threads at a time for each GPU, and
+/// Tunes each problem in its own child process. While one is measured on a GPU, the next one compiles. GPUs that have
+/// a problem share the compile threads equally. `tune_one` is called from at most two threads at a time for each GPU, and
 /// must use the GPU only after `turn` is given. Throws Error(no_device) without a GPU.
 PrewarmResult tune_ahead(const std::vector<SpecProblem>& problems, const PrewarmSettings& settings,
                          const EngineOptions& options,

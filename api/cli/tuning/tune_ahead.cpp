@@ -1,4 +1,4 @@
-// Tunes many problems: a process for each, the next of which compiles while one measures.
+// Tunes many problems, each in its own process. While one is measured, the next one compiles.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "api/cli/tuning/gpus.h"
 #include "api/cli/tuning/interrupt.h"
 #include "api/cli/tuning/prewarm.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 using TuneOne = std::function<Json(const TuneRequest&)>;
 
-/// A problem that a process of its own compiles, and tunes when it has its turn.
+/// One problem in its own process, which compiles at once and measures when it has the turn.
 class Tuning {
  public:
   Tuning(const SpecProblem& asked, TuneRequest request, const TuneOne& tune_one)
@@ -91,8 +92,7 @@ class TuneAhead {
   PrewarmResult run() {
     {
       std::vector<std::jthread> others;
-      for (std::size_t i = 1; i < std::min(devices_.size(), problems_.size()); ++i)
-        others.emplace_back([this, i] { work(devices_[i]); });
+      for (std::size_t i = 1; i < used_gpus(); ++i) others.emplace_back([this, i] { work(devices_[i]); });
       work(devices_.front());
     }
     if (fatal_) std::rethrow_exception(fatal_);
@@ -137,16 +137,12 @@ class TuneAhead {
     request.force = settings_.force;
     request.neighbours_first = settings_.neighbours_first;
     request.budget_s = settings_.budget_s;
-    request.jobs = compile_threads();
+    request.jobs = compile_threads_per_gpu(settings_.jobs, used_gpus(), 1);
     return request;
   }
 
-  /// An equal share for each GPU, less one core for the thread that launches what is measured.
-  int compile_threads() const {
-    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    const int gpus = static_cast<int>(devices_.size());
-    return settings_.jobs > 0 ? std::max(1, settings_.jobs / gpus) : std::max(1, cores / gpus - 1);
-  }
+  /// Without those for which there is no problem.
+  std::size_t used_gpus() const { return std::min(devices_.size(), problems_.size()); }
 
   /// Waits for the end. Returns false if this GPU has to stop.
   bool collect(Tuning& tuning, const std::string& device) {
@@ -172,10 +168,10 @@ class TuneAhead {
     std::fprintf(stderr, "tunesmith: %d of %d%s: %s\n", result_.done + static_cast<int>(result_.failures.size()),
                  result_.total, devices_.size() == 1 ? "" : (" (" + device + ")").c_str(),
                  asked.problem.short_text().c_str());
-    return true;
+    return !fatal_;
   }
 
-  /// Keeps the exception that is being handled; no further problem is started.
+  /// Keeps the exception that is being handled. Every GPU stops after its current problem.
   void give_up() {
     const std::lock_guard lock(mutex_);
     if (!fatal_) fatal_ = std::current_exception();

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <set>
@@ -49,6 +51,17 @@ TEST(Gpus, AreAllOrSome) {
   }
 }
 
+TEST(Gpus, ShareTheCompileThreads) {
+  EXPECT_EQ(compile_threads_per_gpu(12, 3), 4);
+  EXPECT_EQ(compile_threads_per_gpu(7, 2), 3);
+  EXPECT_EQ(compile_threads_per_gpu(2, 3), 1);
+  EXPECT_EQ(compile_threads_per_gpu(12, 3, 1), 4) << "what is asked for is not reduced";
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  EXPECT_EQ(compile_threads_per_gpu(0, 1), cores);
+  EXPECT_EQ(compile_threads_per_gpu(0, 1, 1), std::max(1, cores - 1));
+  EXPECT_EQ(compile_threads_per_gpu(0, static_cast<std::size_t>(cores) + 1), 1);
+}
+
 TEST(TuneAhead, EveryProblemIsTunedOnceAndEveryGpuWorks) {
   Tuners tuners;
   PrewarmSettings settings;
@@ -81,6 +94,15 @@ TEST(TuneAhead, OneGpuIsTheEnginesAndHasAllCoresButOne) {
   EXPECT_EQ(tuners.cols_of["cuda:5"].size(), 2u);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   EXPECT_EQ(tuners.jobs, std::set<int>{std::max(1, cores - 1)}) << "one core launches";
+}
+
+TEST(TuneAhead, GpusWithoutAProblemHaveNoThreads) {
+  Tuners tuners;
+  PrewarmSettings settings;
+  settings.devices = {"cuda:0", "cuda:1", "cuda:2"};
+  settings.jobs = 12;
+  tune_ahead(some_problems(2), settings, {}, [&](const TuneRequest& request) { return tuners.tune(request); });
+  EXPECT_EQ(tuners.jobs, std::set<int>{6});
 }
 
 /// Counts what goes on at the same time.
@@ -132,7 +154,7 @@ TEST(TuneAhead, AProblemThatWaitsForItsTurnEndsWhenAnotherGpuGivesUp) {
   settings.devices = {"cuda:0", "cuda:1"};
   std::mutex mutex;
   std::set<std::string> devices;
-  std::atomic<int> waiting{0}, stopped{0};
+  std::atomic<int> waiting{0}, stopped{0}, measured{0};
   const auto tune_one = [&](const TuneRequest& request) -> Json {
     bool is_first = false;
     {
@@ -142,14 +164,21 @@ TEST(TuneAhead, AProblemThatWaitsForItsTurnEndsWhenAnotherGpuGivesUp) {
     request.compiled();
     if (is_first) {
       while (waiting < 2) std::this_thread::yield();  // until both GPUs have a next problem
-      throw Error(ErrorCode::no_device, "no GPU");
+      if (request.device == "cuda:0") throw Error(ErrorCode::no_device, "no GPU");
+      while (stopped < 1) std::this_thread::yield();  // until the other GPU has given up
+      return {{"measured", true}};
     }
     ++waiting;
-    while (!request.stop()) std::this_thread::yield();
+    while (!request.stop() && !request.turn->is_given()) std::this_thread::yield();
+    if (!request.stop()) {
+      ++measured;
+      return {{"measured", true}};
+    }
     ++stopped;
     throw Error(ErrorCode::cancelled, "nobody wants it");
   };
   EXPECT_THROW(tune_ahead(some_problems(20), settings, {}, tune_one), Error);
+  EXPECT_EQ(measured, 0);
   EXPECT_EQ(waiting, 2);
   EXPECT_EQ(stopped, 2);
 }

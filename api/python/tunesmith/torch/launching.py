@@ -72,9 +72,14 @@ _GUARDS: list[Callable[[], object]] = [
 ]
 
 
+def wide_dtype(x: torch.Tensor) -> torch.dtype:
+    """Return the dtype in which x is computed: float64 for float64, else float32."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
 def wide(x: torch.Tensor) -> torch.Tensor:
-    """Return x in the precision in which it is computed with: float32, or float64 for float64."""
-    return x if x.dtype == torch.float64 else x.float()
+    """Return x in the dtype in which it is computed."""
+    return x.to(wide_dtype(x))
 
 
 @dataclasses.dataclass(frozen=True)

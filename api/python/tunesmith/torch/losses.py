@@ -25,6 +25,8 @@ from .launching import (
     no_second_derivative,
     register_fake,
     transformable,
+    wide,
+    wide_dtype,
 )
 from .layouts import classes_of, with_strides
 from .soft_targets import soft_cross_entropy
@@ -56,10 +58,10 @@ def cross_entropy(
     """Cross-entropy of logits (C,), (N, C) or (N, C, d1, ...), as torch's cross_entropy. No layout of logits takes a copy.
 
     target: class indices in the shape of the logits without C, or class probabilities in their shape. The loss is float32,
-    of float64 logits float64. z_loss: factor of lse^2. softcap: logits become softcap * tanh(scale * logits / softcap);
-    0: none. return_lse: also return the log of the sum of exponentials, of the loss's dtype and in the shape of the logits
-    without C; gradients flow through it. Class probabilities have gradients, too; their logits are copied unless C is the
-    last dimension, and may not be float64.
+    or float64 for float64 logits, which pass torch.autograd.gradcheck; class probabilities do not take float64 logits.
+    z_loss: factor of lse^2. softcap: logits become softcap * tanh(scale * logits / softcap); 0: none. return_lse: also
+    return the log of the sum of exponentials, of the loss's dtype and in the shape of the logits without C; gradients flow
+    through it. Class probabilities have gradients, too; their logits are copied unless C is the last dimension.
     """
     options = (reduction, ignore_index, label_smoothing, z_loss, softcap, scale)
     logits = input if input.dim() <= 2 else input.movedim(1, -1)
@@ -69,7 +71,7 @@ def cross_entropy(
             return result
     if input.dim() == 0:
         raise ValueError("input has no dimensions; expected at least 1")
-    weight = weight if weight is None else weight.to(loss_dtype(input))
+    weight = weight if weight is None else weight.to(wide_dtype(input))
     if logits.shape[-1] == 0:
         return _without_classes(input, target, weight, return_lse, *options)
     if target.is_floating_point():
@@ -96,7 +98,7 @@ def _without_classes(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Return what torch defines for logits of no class; its errors name targets that are none."""
     reduction, ignore_index, label_smoothing, *_ = options
-    logits, given = input.to(loss_dtype(input)), target
+    logits, given = wide(input), target
     shape = input.shape[:1] + input.shape[2:] if input.dim() > 1 else torch.Size()
     if not target.is_floating_point():  # torch knows rows alone
         if target.shape != shape:
@@ -122,11 +124,6 @@ def option_fields(
         "softcap": float(softcap),
         "scale": float(scale),
     }
-
-
-def loss_dtype(logits: torch.Tensor) -> torch.dtype:
-    """Return the dtype of the loss, of lse, and of class weights."""
-    return torch.float64 if logits.dtype == torch.float64 else torch.float32
 
 
 def loss_shape(reduction: str, rows: Sequence[int]) -> tuple[int, ...]:
@@ -171,7 +168,7 @@ def _prepare(*options: Any) -> Any:
         fields = _class_fields(logits, target, weight, options)
         if fields is None:
             return None
-        dtype = loss_dtype(logits)
+        dtype = wide_dtype(logits)  # of the loss, of lse, and of class weights
         if weight is not None and (weight.dtype != dtype or not weight.is_contiguous()):
             return None
         loss = (loss_shape(options[0], target.shape), dtype)
@@ -267,8 +264,8 @@ def _cross_entropy_kernel(logits: torch.Tensor, target: torch.Tensor, weight: to
 
 def _cross_entropy_fake(logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *options: Any) -> Any:
     return (
-        logits.new_empty(loss_shape(options[0], target.shape), dtype=loss_dtype(logits)),
-        logits.new_empty(target.shape, dtype=loss_dtype(logits)),
+        logits.new_empty(loss_shape(options[0], target.shape), dtype=wide_dtype(logits)),
+        logits.new_empty(target.shape, dtype=wide_dtype(logits)),
     )
 
 

@@ -23,6 +23,7 @@ from .launching import (
     register_fake,
     transformable,
     wide,
+    wide_dtype,
 )
 from .layouts import rows_of
 
@@ -70,10 +71,6 @@ def _fits(weight: torch.Tensor | None, x: torch.Tensor) -> bool:
     return weight is None or weight.dtype in (torch.float32, x.dtype)
 
 
-def _dtype_of_rstd(x: torch.Tensor) -> torch.dtype:
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
-
-
 def _prepare(eps: float, weight_offset: float, rstd: bool) -> Any:
     def prepare(x: torch.Tensor, weight: torch.Tensor | None) -> Prepared | None:
         layout = rows_of(x)
@@ -93,7 +90,7 @@ def _prepare(eps: float, weight_offset: float, rstd: bool) -> Any:
             fields.update(weight_dtype=DTYPES[weight.dtype], weight_offset=float(weight_offset))
         outputs: dict[str, tuple[Sequence[int], torch.dtype]] = {"y": (x.shape, x.dtype)}
         if rstd:
-            outputs["rstd"] = ((*x.shape[:-1], 1), _dtype_of_rstd(x))
+            outputs["rstd"] = ((*x.shape[:-1], 1), wide_dtype(x))
         return launch("rms_norm", fields, {"x": x, "weight": weight}, outputs)
 
     return prepare
@@ -119,7 +116,7 @@ def _kernel(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_off
 
 
 def _fake(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_offset: float) -> Any:
-    return x.new_empty(x.shape), x.new_empty((*x.shape[:-1], 1), dtype=_dtype_of_rstd(x))
+    return x.new_empty(x.shape), x.new_empty((*x.shape[:-1], 1), dtype=wide_dtype(x))
 
 
 def _gradients(

@@ -124,9 +124,13 @@ constexpr void describe_reduction(Self& p, Visitor& v) {
   v.option("reduction", p.reduction, {.meaning = "reduction of the row losses"});
 }
 
+inline constexpr std::string_view float_weight = "read a weight per class: an array of float32";
+inline constexpr std::string_view float_or_double_weight =
+    "read a weight per class: an array of float32, or of f64 for f64 logits";
+
 template <typename Self, DescriptionVisitor Visitor>
-constexpr void describe_weight(Self& p, Visitor& v) {
-  v.option("weight", p.weight, {.meaning = "read a weight per class: an array of float32, or of f64 for f64 logits"});
+constexpr void describe_weight(Self& p, Visitor& v, std::string_view meaning = float_weight) {
+  v.option("weight", p.weight, {.meaning = meaning});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
@@ -239,7 +243,7 @@ constexpr void describe(Self& p, const CrossEntropyArrays& arrays, Visitor& v) {
   ce::describe_z_loss(p, v);
   ce::describe_logit_options(p, v);
   ce::describe_reduction(p, v);
-  ce::describe_weight(p, v);
+  ce::describe_weight(p, v, ce::float_or_double_weight);
   v.option("dloss", p.dloss, {.meaning = "upstream gradient known in advance: an array of one element, or one per row"});
   ce::describe_outputs(p, v);
   ce::describe_inner(p, v);
@@ -280,7 +284,7 @@ constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visit
   ce::describe_z_loss(p, v);
   ce::describe_logit_options(p, v);
   ce::describe_reduction(p, v);
-  ce::describe_weight(p, v);
+  ce::describe_weight(p, v, ce::float_or_double_weight);
   const Upstream usual = p.reduction == Reduction::none ? Upstream::row : Upstream::scalar;
   v.option("dloss", p.dloss,
            {.meaning = "upstream gradient: one element, or one per row",
