@@ -1,16 +1,17 @@
-"""Compares shipped row programs with copies of the same arrays, PyTorch, torch.compile and Tunesmith's hand-written kernels.
+"""Compares shipped row programs with copies of the same arrays, PyTorch, torch.compile, Liger and our hand-written kernels.
 
     python3 bench/peers/row_programs.py --library build/release/api/libtunesmith.so [--cells SUBSTRING...]
-                                        [--peers torch compile] [--effort quick] [--budget 2] [--out FOLDER]
+                                        [--peers torch compile liger] [--effort quick] [--budget 2] [--out FOLDER]
 
 Everything runs in one process on the same arrays and is timed interleaved, with L2 flushed before every launch; figures are
 medians. The copy is a row program, too: it reads the same arrays and writes arrays of the same types without any reduction,
 and is tuned in the same way. `own` is Tunesmith's hand-written operation where there is one. A peer's results are compared
 with the program's, which the tuner has compared with float64. PyTorch's time of a gradient includes the forward pass, which
-autograd needs. Whatever fails is left out and named. Writes
+autograd needs. Liger has the norms, SwiGLU and softmax. Whatever fails is left out and named. Writes
 row_programs.json after every cell, and a table. Needs torch and triton.
 """
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -77,6 +78,14 @@ PROGRAMS = {
     "rms_norm_gradient": ("rcr", ["", "c"], rms_backward),
     "layer_norm_gradient": ("rcr", ["", "c", "c"], lambda x, w, dy: layer_backward(x, w, torch.zeros_like(w), dy)),
 }
+# program: (Liger's module, its function, the arguments after the inputs).
+LIGER = {
+    "rms_norm": ("rms_norm", "LigerRMSNormFunction", (1e-6,)),
+    "layer_norm": ("layer_norm", "LigerLayerNormFunction", (1e-5,)),
+    "add_rms_norm": ("fused_add_rms_norm", "LigerFusedAddRMSNormFunction", (1e-6,)),
+    "swiglu": ("swiglu", "LigerSiLUMulFunction", ()),
+    "softmax": ("softmax", "LigerSoftmaxFunction", ()),
+}
 HAND_WRITTEN = {"softmax": ("softmax", {}), "rms_norm": ("rms_norm", {"weight": 1, "eps": 1e-6})}
 LONG = [(512, 65536), (256, 131072), (128, 262144)]
 CELLS = (
@@ -132,6 +141,23 @@ def different(got, want):
     return max(family.relative_error(g[:64].double(), w[:64].double()) for g, w in zip(got, want, strict=True))
 
 
+def peer(name, program, inputs):
+    """Returns a call of a peer on these inputs, or None if it has no such function."""
+    function = PROGRAMS[program][2]
+    if name == "torch":
+        return lambda: function(*inputs)
+    if name == "compile":
+        compiled = torch.compile(function, dynamic=False)
+        return lambda: compiled(*inputs)
+    if program not in LIGER:
+        return None
+    module, function, arguments = LIGER[program]
+    function = getattr(importlib.import_module("liger_kernel.ops." + module), function)
+    if program == "add_rms_norm":  # returns the norm and then the sum; the program the other way round
+        return lambda: function.apply(*inputs, *arguments)[::-1]
+    return lambda: function.apply(*inputs, *arguments)
+
+
 def launcher(plan, tensors, stream):
     """Returns a launch on these tensors; raises if one of them is not as large as the plan's array."""
     for name, size, tensor in zip(plan.arrays, plan.sizes, tensors, strict=True):
@@ -142,7 +168,7 @@ def launcher(plan, tensors, stream):
 
 def measure(engine, cell, peers, timer, stream):
     program, rows, cols, dtype = cell
-    kinds, types, function = PROGRAMS[program]
+    kinds, types, _ = PROGRAMS[program]
     inputs, outputs = make_arrays(cell)
     fields = {"rows": rows, "cols": cols, "dtype": SHORT[dtype]}
     begin = time.perf_counter()
@@ -168,10 +194,10 @@ def measure(engine, cell, peers, timer, stream):
     torch.cuda.synchronize()
     for name in peers:
         try:
-            called = function if name == "torch" else torch.compile(function, dynamic=False)
-            work = lambda called=called: called(*inputs)
-            facts["errors"][name] = different(work(), outputs)
-            works[name] = work
+            work = peer(name, program, inputs)
+            if work:
+                facts["errors"][name] = different(work(), outputs)
+                works[name] = work
         except Exception as error:  # of a foreign package
             facts["left_out"][name] = family.one_line(error)
     facts["works"] = timer.measure(works)
@@ -180,7 +206,7 @@ def measure(engine, cell, peers, timer, stream):
 
 
 def table(cells):
-    names = ["tunesmith", "own", "torch", "compile"]
+    names = ["tunesmith", "own", "torch", "compile", "liger"]
     lines = ["| problem | copy GB/s | " + " | ".join(f"{name} share" for name in names) + " |"]
     lines += ["|" + "-|" * (len(names) + 2)]
     for name, facts in cells.items():
@@ -197,7 +223,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True)
     parser.add_argument("--cells", nargs="*", default=[""], help="parts of the titles of cells")
-    parser.add_argument("--peers", nargs="*", default=["torch", "compile"])
+    parser.add_argument("--peers", nargs="*", default=["torch", "compile", "liger"])
     parser.add_argument("--effort", default="quick")
     parser.add_argument("--budget", type=float, default=2.0, help="seconds of tuning for each kernel")
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which no cell is begun")
