@@ -147,20 +147,18 @@ __device__ __forceinline__ uint64 evict_last_policy() {
 #define TUNESMITH_POLICY(operand) ", %" #operand
 
 /// Expands `access` for the load instruction of `hint`.
-#define TUNESMITH_BY_LOAD_HINT(access)                                                                  \
-  static_assert(TUNESMITH_SM >= 800 || (hint != LoadHint::evict_first && hint != LoadHint::evict_last), \
-                "L2 eviction policies need sm_80 or later");                                            \
-  if constexpr (hint == LoadHint::no_allocate) {                                                        \
-    access("ld.global.nc.L1::no_allocate", TUNESMITH_NO_POLICY);                                        \
-  } else if constexpr (hint == LoadHint::streaming) {                                                   \
-    access("ld.global.cs", TUNESMITH_NO_POLICY);                                                        \
-  } else if constexpr (hint == LoadHint::evict_first) {                                                 \
-    access("ld.global.L2::cache_hint", TUNESMITH_POLICY, , "l"(evict_first_policy()));                  \
-  } else if constexpr (hint == LoadHint::evict_last) {                                                  \
-    access("ld.global.L2::cache_hint", TUNESMITH_POLICY, , "l"(evict_last_policy()));                   \
-  } else {                                                                                              \
-    access("ld.global", TUNESMITH_NO_POLICY);                                                           \
-  }
+#define TUNESMITH_IF(name, access)        \
+  if constexpr (hint == LoadHint::name) { \
+    access;                               \
+  } else
+#define TUNESMITH_BY_LOAD_HINT(access)                                                                         \
+  static_assert(TUNESMITH_SM >= 800 || hint < LoadHint::evict_first, "L2 policies need sm_80 or later");       \
+  TUNESMITH_IF(no_allocate, access("ld.global.nc.L1::no_allocate", TUNESMITH_NO_POLICY))                       \
+  TUNESMITH_IF(streaming, access("ld.global.cs", TUNESMITH_NO_POLICY))                                         \
+  TUNESMITH_IF(evict_first, access("ld.global.L2::cache_hint", TUNESMITH_POLICY, , "l"(evict_first_policy()))) \
+  TUNESMITH_IF(evict_last, access("ld.global.L2::cache_hint", TUNESMITH_POLICY, , "l"(evict_last_policy())))   \
+  TUNESMITH_IF(stay_in_l1, access("ld.global.L1::evict_last", TUNESMITH_NO_POLICY))                            \
+  access("ld.global", TUNESMITH_NO_POLICY);
 
 // Volatile keeps loads in program order with stores, which in-place kernels need. PTX has no 8-bit registers.
 #define TUNESMITH_LOAD(instruction, policy_operand, ...)                                                            \
@@ -255,6 +253,7 @@ __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
 
 #undef TUNESMITH_NO_POLICY
 #undef TUNESMITH_POLICY
+#undef TUNESMITH_IF
 #undef TUNESMITH_BY_LOAD_HINT
 #undef TUNESMITH_LOAD
 #undef TUNESMITH_LOAD_IF

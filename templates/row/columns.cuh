@@ -1,4 +1,5 @@
-// Arrays with one element per column, such as weights. All rows read them, so they stay in the caches.
+// Arrays with one element per column, such as weights. All rows read them, so they stay in L1 while the rows pass through
+// it: without that, LayerNorm reads more weights than rows from L2.
 #pragma once
 
 #include "device/edges.cuh"
@@ -26,13 +27,14 @@ struct Columns {
     for (int begin = 0; begin < shape.vector; begin += count) {
       Value part[count];
       if constexpr (whole_vectors<shape>)
-        RowFeatures<shape>::Edges::template load<Element, count, LoadHint::plain>(first, column + begin, row.all, inside,
-                                                                                  0.0f)
+        RowFeatures<shape>::Edges::template load<Element, count, LoadHint::stay_in_l1>(first, column + begin, row.all,
+                                                                                       inside, 0.0f)
             .unpack(part);
       else if constexpr (shape.least_cols > 0 && count == 1 && sizeof(Element) > 1)  // many may be outside: no branches
-        GuardedVectors::load<Element, count, LoadHint::plain>(first, column + begin, row.all, inside, 0.0f).unpack(part);
+        GuardedVectors::load<Element, count, LoadHint::stay_in_l1>(first, column + begin, row.all, inside, 0.0f)
+            .unpack(part);
       else
-        BranchedEdges::load<Element, count, LoadHint::plain>(first, column + begin, row.all, inside, 0.0f).unpack(part);
+        BranchedEdges::load<Element, count, LoadHint::stay_in_l1>(first, column + begin, row.all, inside, 0.0f).unpack(part);
 #pragma unroll
       for (int j = 0; j < count; ++j) values[begin + j] = part[j];
     }
