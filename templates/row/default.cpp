@@ -41,11 +41,18 @@ TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo&
 
 TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
   const int threads = size_of(shape.input) >= 4 ? 64 : 256;
-  if (std::vector<TypedConfig> warps = ranked_warps(threads, most_vectors_of_a_lane, shape, device); !warps.empty())
-    return warps.front();
   TypedConfig config;
   config.variant = Variant::warp;
+  if (!shape.writes && shape.reduces) {  // its exchanges cost more than a few more loads of each lane
+    config.threads = 128;
+    config.lanes = threads_for(shape.vectors_per_row(), most_vectors_of_a_lane, 1, 32);
+    if (why_invalid(config, shape, device).empty()) return config;
+  }
   config.threads = threads;
+  for (const TypedConfig& ranked : ranked_warps(threads, most_vectors_of_a_lane, shape, device)) {
+    constexpr std::int64_t most_alone = 2;  // lanes that hold a row alone store far apart
+    if (ranked.lanes > 1 || shape.vectors_per_row() <= most_alone) return ranked;
+  }
   return config;
 }
 
@@ -53,17 +60,6 @@ TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
 bool starts_at_pairs(Shape shape) {
   shape.widest = 2;
   return !shape.shifted();
-}
-
-/// Returns the lanes of a row of this many accesses.
-int lanes_of(std::int64_t accesses, const Shape& shape) {
-  constexpr std::int64_t one_lane = 4, two_each = 8, few = 64;
-  if (accesses <= one_lane) return 1;
-  if (accesses <= two_each) return threads_for(accesses, 2, 1, 32);
-  // Exchanges of a loss, with its gradient or without, cost more than a few more accesses of each lane.
-  if (accesses > few && !shape.writes) return threads_for(accesses, 32, 8, 32);
-  if (accesses > few && shape.keeps_exponentials) return threads_for(accesses, 16, 16, 32);
-  return power_of_two_up(accesses, 1, 32);
 }
 
 TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
@@ -197,6 +193,28 @@ TypedConfig pairs_in_blocks(const TypedConfig& vectors, const Shape& shape, cons
 
 }  // namespace
 
+TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device) {
+  constexpr std::int64_t few_cols = 64, some_cols = 128, many_cols = 384;
+  const bool wide = size_of(shape.input) >= 4, even = starts_at_pairs(shape);
+  TypedConfig config;
+  config.variant = Variant::warp;
+  int each = 0;  // accesses of a lane
+  if (!shape.writes) {
+    config.access = wide || cols >= few_cols ? Access::vectors : Access::pairs;
+    each = config.access == Access::vectors ? 9 : 32;
+  } else if (shape.keeps_exponentials) {  // with longer exchanges
+    config.access = wide ? Access::elements : even || cols <= some_cols ? Access::pairs : Access::vectors;
+    each = config.access == Access::vectors ? 6 : cols < few_cols ? 8 : 15;
+  } else {
+    config.access = even || (!wide && cols > many_cols) ? Access::pairs : Access::elements;
+    each = even ? (wide ? 5 : 7) : cols >= some_cols ? 12 : wide ? 9 : 7;
+  }
+  const int elements = config.access == Access::vectors ? shape.vector() : config.access == Access::pairs ? 2 : 1;
+  config.lanes = threads_for((cols + elements - 1) / elements, each, 1, 32);
+  config.threads = config.lanes == 32 && !shape.keeps_exponentials ? 64 : 128;
+  return with_hints(config, shape, device);
+}
+
 int resident_warps(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   // Each of four schedulers allocates its quarter of the registers to warps in units of 8 per thread; the compiler respects
   // this if min_blocks is given.
@@ -291,11 +309,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   // Short rows without alignment: whole vectors would cost more at both ends than narrow accesses cost everywhere.
   const bool wide = size_of(shape.input) >= 4;
   if (shape.shifted() && row_bytes <= (shape.inputs > 1 && !wide ? 6 << 10 : 4 << 10)) {
-    TypedConfig narrow = default_config(Variant::warp, shape, device);
-    narrow.threads = 64;
-    narrow.access = !wide || (shape.inputs == 1 && starts_at_pairs(shape)) ? Access::pairs : Access::elements;
-    narrow.lanes = lanes_of(narrow.access == Access::pairs ? (shape.cols + 1) / 2 : shape.cols, shape);
-    narrow = with_hints(narrow, shape, device);
+    const TypedConfig narrow = short_rows_default(shape, shape.cols, device);
     if (valid(narrow)) return narrow;
   }
   const TypedConfig warp = default_config(Variant::warp, shape, device);

@@ -32,6 +32,13 @@ Shape middle_of_bucket(Shape shape) {
 TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t most_accesses = 16;  // of a lane whose accesses may be beyond the end
   TypedConfig config = best;
+  if (shape.shifted() && shape.reduces) {
+    // Lanes for the narrowest row: those of the widest one would mostly have nothing to do.
+    const TypedConfig narrowest = short_rows_default(shape, least_cols_of(shape.cols), device);
+    config.access = narrowest.access;
+    config.lanes = narrowest.lanes;
+    config.threads = narrowest.threads;
+  }
   if (shape.shifted() && size_of(shape.input) == 2 && shape.cols < 4) {
     config.access = Access::elements;
   } else if (shape.shifted() && shape.column_bytes > 0 && config.vectors_per_thread(config.view(shape)) > most_accesses) {

@@ -31,4 +31,9 @@ bool share_row(TypedConfig& config, int threads, int vectors, const Shape& shape
 /// split: returns the number of blocks per row if each block processes `tiles` tiles.
 int parts_of(int tiles, const TypedConfig& config, const Shape& shape);
 
+/// Returns warps for short rows without alignment. The accesses of a lane, for rows of `cols` columns, are those that were
+/// fastest on an H200 for 21 to 1002 columns and 160 MiB (bench/LOG.md). With one access for each lane, blocks would end
+/// faster than they can be launched.
+TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device);
+
 }  // namespace tunesmith::row
