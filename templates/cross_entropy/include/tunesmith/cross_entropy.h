@@ -125,7 +125,7 @@ struct CrossEntropyProblem {
   using Arrays = CrossEntropyArrays;
 
   std::int64_t rows = 0;             ///< tokens, >= 0
-  std::int64_t cols = 1;             ///< classes, >= 1; kernels are specialized for it
+  std::int64_t cols = 1;             ///< classes, >= 1: no target is valid without; kernels are specialized for it
   DType dtype = DType::f32;          ///< of logits: f32, f16, bf16 or f64
   DType target_dtype = DType::i64;   ///< of targets and argmax: i64 or i32
   std::optional<DType> out_dtype{};  ///< of dlogits: f32, f16 or bf16, with f64 logits f64; absent: dtype
@@ -187,7 +187,7 @@ struct CrossEntropyBackwardProblem {
   using Arrays = CrossEntropyBackwardArrays;
 
   std::int64_t rows = 0;             ///< >= 0
-  std::int64_t cols = 1;             ///< classes in this shard, >= 1; kernels are specialized for it
+  std::int64_t cols = 1;             ///< classes in this shard, >= 0; kernels are specialized for it. 0: no launch
   DType dtype = DType::f32;          ///< of logits: f32, f16, bf16 or f64
   DType target_dtype = DType::i64;   ///< of targets: i64 or i32
   std::optional<DType> out_dtype{};  ///< of dlogits: f32, f16 or bf16, with f64 logits f64; absent: dtype
