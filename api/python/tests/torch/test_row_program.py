@@ -240,6 +240,19 @@ def test_soft_cross_entropy_of_masked_classes(smoothing: float) -> None:
             torch.testing.assert_close(tensor.grad[row], wanted.grad[row], rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
+@pytest.mark.parametrize("shape", [(3, 0), (2, 3, 0), (0, 0)], ids=str)
+def test_rows_without_columns(shape: tuple[int, ...]) -> None:
+    x, w = torch.empty(shape, requires_grad=True), torch.empty(0, requires_grad=True)
+    for function in (lambda: tt.layer_norm(x, w, w), lambda: tt.swiglu(x, x), lambda: tt.rms_norm(x)):
+        y = function()
+        assert y.shape == x.shape
+        y.sum().backward()
+        assert x.grad is not None and x.grad.shape == x.shape
+    assert w.grad is not None and w.grad.shape == (0,)
+    with pytest.raises(ValueError, match="cols is 0, and the output loss has an element for each row"):
+        tt.soft_cross_entropy(x.detach(), x.detach())
+
+
 def test_softmin() -> None:
     x = torch.randn(4, 50)
     torch.testing.assert_close(tt.softmin(x), torch.nn.functional.softmin(x, -1), rtol=2e-6, atol=0)

@@ -101,7 +101,7 @@ struct CrossEntropyCombineArrays {
 ///
 /// with class weights w (default 1) and label smoothing s: PyTorch's cross_entropy with class indices, plus z_loss, scale
 /// and softcap. The mean divides the first two terms by the sum of the target weights, as in PyTorch, and the z term by the
-/// number of rows that are not ignored.
+/// number of rows that are not ignored. Class probabilities as targets: the row program soft_cross_entropy.
 ///
 /// Special rows
 ///   target == ignore_index   loss, z_loss, nll and gradient are 0, even if logits are NaN; lse and argmax are computed,
