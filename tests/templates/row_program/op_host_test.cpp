@@ -265,7 +265,9 @@ TEST_F(RowProgramHost, SoftCrossEntropyIsThatOfPyTorchInEveryVariant) {
                                          "variant=grid,threads=32,blocks_per_row=2",
                                          "variant=persistent,threads=64,blocks_per_row=1,stages=2,batch=2,keep_columns=0"};
   std::vector<float> logits(rows * cols), p(rows * cols);
-  const auto at = [&](int row, int column) { return static_cast<std::size_t>(row * cols + column); };
+  const auto at = [](int row, int column) {
+    return static_cast<std::size_t>(row) * std::size_t{cols} + static_cast<std::size_t>(column);
+  };
   for (int r = 0; r < rows; ++r) {
     double sum = 0;
     for (int c = 0; c < cols; ++c) {
