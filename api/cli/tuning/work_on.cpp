@@ -60,10 +60,7 @@ class Worker {
       end(*current);
       current = std::move(next);
     }
-    if (current) {
-      current->tuning.reset();
-      queue_.give_back(current->job);
-    }
+    if (current) give_back(*current);
     outcome_.interrupted = interrupted();
     return std::move(outcome_);
   }
@@ -84,6 +81,14 @@ class Worker {
       taken.why_not = error;
     }
     return taken;
+  }
+
+  void give_back(Taken& waiting) {
+    waiting.tuning.reset();
+    try {
+      queue_.give_back(waiting.job);
+    } catch (const Error&) {  // it is taken over when the patience ends
+    }
   }
 
   /// Gives a job its turn and waits until it has been measured. Returns the next one, which compiles meanwhile.
