@@ -43,6 +43,8 @@ Queue::Queue(Queue&&) noexcept = default;
 std::string Queue::add(const std::string&) { fail(); }
 JobState Queue::state(const std::string&) { fail(); }
 std::optional<Job> Queue::take(const std::string&, Milliseconds, Milliseconds) { fail(); }
+bool Queue::renew(const Job&, bool) { fail(); }
+void Queue::give_back(const Job&) { fail(); }
 void Queue::finish(const Job&, const JobResult&) { fail(); }
 std::int64_t Queue::size() { fail(); }
 bool Queue::is_signed() const { fail(); }

@@ -28,6 +28,21 @@ struct Entry {
   std::string entry_id, job_id, value;
 };
 
+/// An entry that this worker has taken.
+struct Taken {
+  Entry entry;
+  std::string worker;
+};
+
+/// Changes the claim of worker ARGV[3] on the entry ARGV[2]: it was idle for ARGV[4] ms and is delivered ARGV[5] times.
+/// Returns 0 if the worker has lost it. With KEYS[2], the job waits then.
+const std::string claim_again_script =
+    "local p=redis.call('XPENDING',KEYS[1],ARGV[1],ARGV[2],ARGV[2],1) if #p==0 or p[1][2]~=ARGV[3] then return 0 end "
+    "redis.call('XCLAIM',KEYS[1],ARGV[1],ARGV[3],0,ARGV[2],'IDLE',ARGV[4],'RETRYCOUNT',ARGV[5],'JUSTID') "
+    "if KEYS[2] then redis.call('SET',KEYS[2],'waiting','EX',ARGV[6]) end return 1";
+// Longer than any patience, so that the next worker takes the job.
+const std::string idle_for_all_ms = "864000000";
+
 std::optional<Entry> parse_entry(const Reply& reply) {
   if (reply.elements.size() != 2 || reply.elements[1].elements.size() < 4) return std::nullopt;
   Entry entry{reply.elements[0].text, {}, {}};
@@ -90,7 +105,7 @@ struct Queue::State {
   const SharedValues values;
   const std::string stream, dead;
   std::unique_ptr<Client> client;
-  std::map<std::string, Entry> taken;  // by job id
+  std::map<std::string, Taken> taken;  // by job id
 };
 
 Queue::Queue(const RemoteUrl& url, std::string name) : state_(std::make_unique<State>(url, std::move(name))) {}
@@ -147,6 +162,9 @@ std::optional<Job> Queue::take(const std::string& worker, Milliseconds patience,
     std::optional<Entry> entry = state_->claim(client, worker, patience);
     if (!entry) entry = state_->read(client, worker, wait);
     if (!entry) return std::nullopt;
+    if (const auto own = state_->taken.find(entry->job_id);
+        own != state_->taken.end() && own->second.entry.entry_id == entry->entry_id)
+      return std::nullopt;  // was not renewed in time; no other worker has it
     const auto opened = unseal(entry->value, state_->label(entry->job_id), state_->values.credentials().trust);
     const auto* const value = std::get_if<Value>(&opened);
     if (value == nullptr) {
@@ -163,15 +181,43 @@ std::optional<Job> Queue::take(const std::string& worker, Milliseconds patience,
       return std::nullopt;
     }
     state_->set_state(client, job.id, "running " + worker);
-    state_->taken[job.id] = *entry;
+    state_->taken[job.id] = {*entry, worker};
     return job;
+  });
+}
+
+bool Queue::renew(const Job& job, bool begun) {
+  const auto found = state_->taken.find(job.id);
+  if (found == state_->taken.end()) return false;
+  const Taken& taken = found->second;
+  const bool is_ours = state_->with_server([&](Client& client) {
+    return client
+               .evaluate(claim_again_script, {state_->stream},
+                         {group, taken.entry.entry_id, taken.worker, "0", std::to_string(job.deliveries - (begun ? 0 : 1))},
+                         after(step_limit))
+               .integer == 1;
+  });
+  if (!is_ours) state_->taken.erase(found);
+  return is_ours;
+}
+
+void Queue::give_back(const Job& job) {
+  const auto found = state_->taken.find(job.id);
+  if (found == state_->taken.end()) return;
+  const Taken taken = found->second;
+  state_->taken.erase(found);
+  state_->with_server([&](Client& client) {
+    client.evaluate(
+        claim_again_script, {state_->stream, state_->values.keys().job(job.id)},
+        {group, taken.entry.entry_id, taken.worker, idle_for_all_ms, std::to_string(job.deliveries - 1), state_ttl_s},
+        after(step_limit));
   });
 }
 
 void Queue::finish(const Job& job, const JobResult& result) {
   const auto found = state_->taken.find(job.id);
   if (found == state_->taken.end()) return;
-  const Entry entry = found->second;
+  const Entry entry = found->second.entry;
   state_->taken.erase(found);
   state_->with_server([&](Client& client) {
     if (result.kind == JobResult::Kind::done) {

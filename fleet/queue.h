@@ -57,6 +57,12 @@ class Queue {
   /// `wait`. Jobs that cannot be trusted, and those that failed most_deliveries times, become dead letters and are not
   /// returned.
   std::optional<Job> take(const std::string& worker, Milliseconds patience, Milliseconds wait);
+  /// Renews the claim on a job that take() returned: other workers leave it alone for another patience. `begun`: false while
+  /// the job only waits, so that a delivery that ends before it began does not count. Returns false if another worker has
+  /// taken it over, or ended it.
+  bool renew(const Job& job, bool begun);
+  /// Puts back a job that has not begun. Any worker may take it at once, and this delivery does not count.
+  void give_back(const Job& job);
   /// Ends a job that take() returned. A failed one is delivered again after the patience of a worker.
   void finish(const Job& job, const JobResult& result);
   /// Returns the number of jobs that wait or run.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "templates/cross_entropy/op.h"
+#include "templates/row/empty_rows.h"
 #include "templates/row/x_to_y.h"
 #include "tunesmith/error.h"
 
@@ -197,6 +198,8 @@ Settings settings_of(const CrossEntropyBackwardProblem& p) {
   settings.nll = p.nll;
   settings.lse_gradient = p.dlse;
   set_positions(settings, p);
+  settings.shape = row::without_empty_rows(settings.shape);
+  if (settings.positions) settings.positions = row::without_empty_rows(*settings.positions);
   return with_expectations(settings);
 }
 

@@ -1,6 +1,7 @@
 #include "templates/rms_norm/op.h"
 
 #include "templates/row/columns.h"
+#include "templates/row/empty_rows.h"
 #include "templates/row/x_to_y.h"
 #include "tunesmith/error.h"
 
@@ -10,7 +11,7 @@ namespace {
 row::Columns weight_of(const RmsNormProblem& p) { return {p.weight, p.weight_type(), p.weight_alignment}; }
 
 row::Shape shape_of(const RmsNormProblem& p) {
-  row::Shape shape = row::x_to_y_shape(p);
+  row::Shape shape = row::without_empty_rows(row::x_to_y_shape(p));
   shape.more_registers = p.weight ? 12 : 0;        // a vector of weights
   if (shape.wide()) shape.more_smem_bytes = 1024;  // partials of double
   return shape;
@@ -39,6 +40,9 @@ void complete(RmsNormProblem& p) {
   if (p.weight_type() != p.dtype && p.weight_type() != DType::f32)
     throw Error(ErrorCode::invalid_argument, "weight_dtype is ", name(p.weight_type()), "; allowed: ", name(p.dtype),
                 " (that of x), f32");
+  if (p.cols == 0 && p.rstd)
+    throw Error(ErrorCode::invalid_argument, "cols is 0 and rstd is 1; allowed: cols of 1 to ", most_cols,
+                ", or rstd=0: the mean of no elements is NaN");
 }
 
 ParsedRmsNorm::ParsedRmsNorm(const Op& op, const RmsNormProblem& p)

@@ -34,7 +34,8 @@ struct ReferenceRow {
 using MakeReference = std::function<void(std::int64_t row, ReferenceRow& reference)>;
 
 /// Compares an output with its reference: at most `max_rows` rows, evenly spread, the first and the last one included. NaN
-/// equals NaN, and what exceeds the dtype equals infinity. An array of one dimension has one element in each row.
+/// equals NaN, and what exceeds the dtype equals infinity. An array of one dimension has one element in each row. Without
+/// elements, nothing is checked.
 CheckResult check_rows(const HostArray& output, double allowed_ulp, std::int64_t max_rows, const MakeReference& make);
 
 /// Makes the elements of a row, which may be NaN or exceed the dtype.

@@ -246,6 +246,10 @@ void complete(RowProgramProblem& p) {
   if (p.cols < p.program.top())
     throw Error(ErrorCode::invalid_argument, "cols is ", p.cols, "; allowed: at least ", p.program.top(),
                 ", the columns that the program's topk chooses");
+  for (const RowProgramArray& array : p.program.arrays())
+    if (p.cols == 0 && array.output && array.dims == RowProgramDims::row)
+      throw Error(ErrorCode::invalid_argument, "cols is 0, and the output ", array.name,
+                  " has an element for each row; allowed: 1 to ", most_cols, ", or 0 if all outputs have columns");
   if (p.inner > 1 && p.program.group() > 0)
     throw Error(ErrorCode::unsupported, "inner is ", p.inner, "; a program with groups of columns has no inner dimension");
   complete_numbers(p);
@@ -266,7 +270,7 @@ void adopt(RowProgramProblem& problem, const RowProgramArrays& arrays) {
     if (array.output ? outputs == arrays.outputs.size() : inputs == arrays.inputs.size())
       throw Error(ErrorCode::unsupported, "the program has more arrays than a call takes: 12 inputs and 8 outputs");
     const void* const address = address_of(array);
-    const bool empty = problem.rows == 0;
+    const bool empty = problem.rows == 0 || problem.cols == 0;
     set_property(problem.alignments, array.name, empty ? 16 : alignment_class(address));
     if (array.dims != RowProgramDims::full || address == nullptr || empty) continue;
     if (!array.output) read.emplace_back(&array, address);

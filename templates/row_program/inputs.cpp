@@ -47,9 +47,9 @@ double of_column(std::int64_t column, std::uint64_t bits, bool edge_cases, bool 
 
 void fill_integers(const HostArray& array, std::int64_t cols, std::uint64_t seed) {
   for (std::int64_t i = 0; i < array.info.elements(); ++i)
-    write_integer(
-        array.info.dtype, array.data, i,
-        static_cast<std::int64_t>(scramble(seed + static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(cols)));
+    write_integer(array.info.dtype, array.data, i,
+                  static_cast<std::int64_t>(scramble(seed + static_cast<std::uint64_t>(i)) %
+                                            static_cast<std::uint64_t>(std::max<std::int64_t>(cols, 1))));
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ SourceParts ParsedRowProgram::source_parts(const Config& config) const {
 LaunchPlan ParsedRowProgram::launch_plan(const Config& config, const DeviceInfo& device) const {
   LaunchPlan plan = RowProblem::launch_plan(config, device);
   const row::TypedConfig typed = row::TypedConfig::parse(config);
-  if (shape().column_sums > 0) row_program::add_column_sums(plan, typed, typed.view(shape()), device);
+  if (shape().column_sums > 0 && typed_.cols > 0) row_program::add_column_sums(plan, typed, typed.view(shape()), device);
   return plan;
 }
 

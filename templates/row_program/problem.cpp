@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "templates/row/columns.h"
+#include "templates/row/empty_rows.h"
 #include "templates/row_program/device_text.h"
 #include "templates/row_program/diagnostic.h"
 #include "templates/row_program/emit.h"
@@ -84,6 +85,7 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   shape.is_program = true;
   shape.rows = problem.rows;
   shape.cols = problem.cols;
+  shape = row::without_empty_rows(shape, std::max(program.group, 1));
   shape.in_place = !problem.in_place.empty();
   shape.reduces = program.stages > 0;
   std::vector<row::Rows> inputs, outputs;

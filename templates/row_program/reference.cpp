@@ -89,6 +89,10 @@ constexpr std::int64_t most_operations = std::int64_t{1} << 31;
 
 CheckResult check_row_program(const RowProgramProblem& problem, const row_program::Program& program,
                               std::span<const HostArray> arrays, std::int64_t max_rows) {
+  CheckResult result;
+  result.error_unit = "of the allowed error";
+  result.allowed_error = 1;
+  if (problem.cols == 0) return result;  // no output has elements
   const std::int64_t rows = problem.rows * problem.inner;
   const row_program::Evaluator evaluator(program, rows, problem.cols, row_program::numbers_of(problem, program));
   const std::size_t inputs = program.inputs.size();
@@ -98,9 +102,6 @@ CheckResult check_row_program(const RowProgramProblem& problem, const row_progra
     if (const Kind kind = program.inputs[i].kind; kind == Kind::col || kind == Kind::scalar)
       shared[i] = elements_of_row(arrays[i], kind, 0);
 
-  CheckResult result;
-  result.error_unit = "of the allowed error";
-  result.allowed_error = 1;
   result.total_rows = rows;
   result.checked_rows = std::min(rows, std::max<std::int64_t>(max_rows, 1));
   const std::int64_t operations_of_row = problem.cols * static_cast<std::int64_t>(program.nodes.size());

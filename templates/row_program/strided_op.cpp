@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/hash.h"
+#include "templates/row/empty_rows.h"
 #include "templates/row/params.cuh"
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/column_sums.h"
@@ -68,6 +69,7 @@ strided::Shape strided_shape_of(const RowProgramProblem& problem, const Program&
   shape.rows = problem.rows;
   shape.cols = problem.cols;
   shape.inner = problem.inner;
+  shape = row::without_empty_rows(shape);
   shape.in_place = !problem.in_place.empty();
   std::vector<strided::Array> inputs, outputs;
   over_full_arrays(program, [&](const std::string& name, DType dtype, bool is_output) {
@@ -219,7 +221,7 @@ LaunchPlan ParsedStridedRowProgram::launch_plan(const Config& config, const Devi
     for (int stage = 1; stage <= program_.stages; ++stage)
       plan.workspace_bytes += round_up(partials * exchanged_floats(program_, stage) * std::int64_t{sizeof(float)}, 16);
   }
-  if (shape().column_sums > 0) {
+  if (shape().column_sums > 0 && typed_.cols > 0) {
     // StoredPartials follow the sums of tiles.
     plan.workspace_bytes += typed.column_sums_bytes(shape());
     plan.workspace_use = WorkspaceUse::scratch;

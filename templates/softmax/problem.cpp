@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "templates/row/empty_rows.h"
 #include "templates/row/x_to_y.h"
 #include "templates/softmax/op.h"
 #include "templates/softmax/reference.h"
@@ -30,20 +31,16 @@ row::Options options_of(const SoftmaxOptions& options, const SoftmaxRows& of) {
   return result;
 }
 
-/// Rows without columns have no elements: the shape is that of no rows, so that nothing is launched.
-row::Shape without_empty_rows(row::Shape shape) {
+row::Shape launched(row::Shape shape) {
   if (shape.wide()) shape.more_smem_bytes = 1024;  // partials of double
-  if (shape.cols > 0) return shape;
-  shape.rows = 0;
-  shape.cols = 1;
-  return shape;
+  return row::without_empty_rows(shape);
 }
 
 row::Shape shape_of(const SoftmaxProblem& problem) {
   row::Shape shape = row::x_to_y_shape(problem);
   shape.logarithm = problem.logarithm;
   shape.options = options_of(problem.options, {problem.rows, problem.cols, problem.dtype, false});
-  return without_empty_rows(shape);
+  return launched(shape);
 }
 
 row::Shape shape_of(const SoftmaxBackwardProblem& problem) {
@@ -59,7 +56,7 @@ row::Shape shape_of(const SoftmaxBackwardProblem& problem) {
   shape.in_place = problem.in_place;
   shape.logarithm = problem.logarithm;
   shape.options = options_of(problem.options, {problem.rows, problem.cols, problem.dtype, true});
-  return without_empty_rows(shape);
+  return launched(shape);
 }
 
 void complete_options(SoftmaxOptions& options, std::int64_t rows, DType dtype) {

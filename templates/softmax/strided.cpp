@@ -2,9 +2,9 @@
 
 #include "templates/softmax/strided.h"
 
-#include <algorithm>
 #include <array>
 
+#include "templates/row/empty_rows.h"
 #include "templates/softmax/reference.h"
 #include "tunesmith/error.h"
 
@@ -15,8 +15,8 @@ namespace {
 template <typename Problem>
 strided::Shape shape_without_arrays(const Problem& p) {
   strided::Shape shape;
-  shape.rows = p.cols == 0 ? 0 : p.rows;  // without columns, nothing is launched
-  shape.cols = std::max<std::int64_t>(p.cols, 1);
+  shape.rows = p.rows;
+  shape.cols = p.cols;
   shape.inner = p.inner;
   shape.in_place = p.in_place;
   shape.scale = p.options.scale;
@@ -26,7 +26,7 @@ strided::Shape shape_without_arrays(const Problem& p) {
   }
   shape.logarithm = p.logarithm;
   shape.safe = p.options.safe;
-  return shape;
+  return row::without_empty_rows(shape);
 }
 
 strided::Shape shape_of(const SoftmaxProblem& p) {

@@ -191,6 +191,101 @@ TEST_F(QueueTest, JobsOfDeadWorkersAreTakenOverAndEndAsDeadLetters) {
   EXPECT_EQ(ci.size(), 0);
 }
 
+TEST_F(QueueTest, ARenewedJobIsNotTakenOver) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  constexpr Milliseconds patience(400);
+  Queue worker = queue(), other = queue();
+  const std::string id = worker.add("problem a");
+  const auto job = worker.take("w", patience, Milliseconds(0));
+  ASSERT_TRUE(job);
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begin < 2 * patience) {
+    ASSERT_TRUE(worker.renew(*job, true));
+    ASSERT_FALSE(other.take("other", patience, Milliseconds(0)));
+    std::this_thread::sleep_for(patience / 8);
+  }
+  std::this_thread::sleep_for(patience);
+  const auto taken_over = other.take("other", patience, Milliseconds(0));
+  ASSERT_TRUE(taken_over);
+  EXPECT_EQ(taken_over->deliveries, 2);
+  EXPECT_FALSE(worker.renew(*job, true)) << "another worker has it";
+  EXPECT_TRUE(other.renew(*taken_over, true));
+  worker.finish(*job, {JobResult::Kind::failed, "late"});
+  EXPECT_EQ(other.state(id).text, "other") << "a worker that lost a job does not end it";
+  other.finish(*taken_over, {});
+  EXPECT_FALSE(other.renew(*taken_over, true)) << "it has ended";
+  EXPECT_EQ(worker.size(), 0);
+}
+
+TEST_F(QueueTest, AJobThatOnlyWaitedIsNotDelivered) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  Queue ci = queue();
+  const std::string id = ci.add("problem a");
+  for (int lost = 0; lost < 2 * Queue::most_deliveries; ++lost) {
+    Queue worker = queue();
+    const auto job = worker.take("w" + std::to_string(lost), Milliseconds(1), Milliseconds(0));
+    ASSERT_TRUE(job) << lost;
+    EXPECT_EQ(job->deliveries, 1);
+    ASSERT_TRUE(worker.renew(*job, false));
+    std::this_thread::sleep_for(Milliseconds(5));  // and it is killed
+  }
+  for (int delivery = 1; delivery <= Queue::most_deliveries; ++delivery) {
+    Queue worker = queue();
+    const auto job = worker.take("v" + std::to_string(delivery), Milliseconds(1), Milliseconds(0));
+    ASSERT_TRUE(job) << delivery;
+    EXPECT_EQ(job->deliveries, delivery);
+    ASSERT_TRUE(worker.renew(*job, false));
+    ASSERT_TRUE(worker.renew(*job, true));  // it begins
+    std::this_thread::sleep_for(Milliseconds(5));
+  }
+  EXPECT_FALSE(ci.take("last", Milliseconds(1), Milliseconds(0)));
+  EXPECT_EQ(ci.state(id).kind, JobState::Kind::dead);
+}
+
+TEST_F(QueueTest, AJobThatIsGivenBackIsTakenAtOnce) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  constexpr Milliseconds patience(60'000);
+  Queue worker = queue(), other = queue();
+  const std::string id = worker.add("problem a");
+  for (int turn = 0; turn < 2 * Queue::most_deliveries; ++turn) {
+    Queue& taker = turn % 2 == 0 ? worker : other;
+    const auto job = taker.take("w" + std::to_string(turn % 2), patience, Milliseconds(0));
+    ASSERT_TRUE(job) << turn;
+    EXPECT_EQ(job->deliveries, 1);
+    taker.give_back(*job);
+    EXPECT_EQ(worker.state(id).kind, JobState::Kind::waiting);
+    EXPECT_EQ(worker.add("problem a"), id);
+    EXPECT_EQ(worker.size(), 1) << "it waits already";
+    EXPECT_FALSE(taker.renew(*job, false));
+  }
+  const auto job = other.take("w1", patience, Milliseconds(0));
+  ASSERT_TRUE(job);
+  other.finish(*job, {});
+  EXPECT_EQ(worker.state(id).kind, JobState::Kind::done);
+  worker.give_back(*job);  // not its own
+  EXPECT_EQ(worker.state(id).kind, JobState::Kind::done);
+}
+
+TEST_F(QueueTest, AWorkerDoesNotTakeItsOwnJobAgain) {
+  TUNESMITH_NEEDS_SERVER();
+  start();
+  Queue worker = queue();
+  const std::string a = worker.add("problem a");
+  const auto job = worker.take("w", Milliseconds(1), Milliseconds(0));
+  ASSERT_TRUE(job);
+  for (int i = 0; i < 2 * Queue::most_deliveries; ++i) {
+    std::this_thread::sleep_for(Milliseconds(5));
+    EXPECT_FALSE(worker.take("w", Milliseconds(1), Milliseconds(0)));
+  }
+  EXPECT_TRUE(worker.renew(*job, true));
+  EXPECT_EQ(worker.state(a).kind, JobState::Kind::running);
+  worker.finish(*job, {});
+  EXPECT_EQ(worker.state(a).kind, JobState::Kind::done);
+}
+
 TEST_F(QueueTest, AFailedJobIsTriedThreeTimes) {
   TUNESMITH_NEEDS_SERVER();
   start();

@@ -52,7 +52,9 @@ int tune_for_engine(TuneRequest request, const EngineOptions& options) {
 /// In the child: every outcome is a line of JSON. With --turn, the GPU is not used before the parent gives the turn.
 int tune_as_child(TuneRequest request, bool has_turn, const EngineOptions& options) {
   if (has_turn) {
-    request.before_device = [] { wait_for_turn(STDIN_FILENO, interrupted()); };
+    request.before_device = [] {
+      if (!wait_for_turn(STDIN_FILENO, interrupted())) throw Error(ErrorCode::cancelled, "nobody waits for the result");
+    };
     request.compiled = [] {
       std::puts(compiled_line);
       std::fflush(stdout);

@@ -37,8 +37,9 @@ std::string worker_name() {
   return std::string(host.data()) + "-" + std::to_string(getpid());
 }
 
-/// Tunes in a child process, which finds out whether the remote cache has a record: its environment names it.
-void tune(const TuningJob& job, const std::string& device, int jobs, bool neighbours_first, const EngineOptions& options) {
+/// The request for a child process, which finds out whether the remote cache has a record: its environment names it.
+TuneRequest request_of(const TuningJob& job, const std::string& device, int jobs, bool neighbours_first,
+                       const EngineOptions& options) {
   TuneRequest request;
   request.problem = job.asked.problem;
   request.device = device;
@@ -47,7 +48,7 @@ void tune(const TuningJob& job, const std::string& device, int jobs, bool neighb
   request.budget_s = job.settings.budget_s;
   request.jobs = jobs;
   request.neighbours_first = neighbours_first;
-  tune_in_child(request);
+  return request;
 }
 
 void compile(const TuningJob& job, const WorkFlags& flags, const EngineOptions& options) {
@@ -97,20 +98,27 @@ int work(const WorkFlags& flags) {
   EngineOptions local = options;
   local.remote.clear();
   const std::shared_ptr<Cache> cache = open_cache(local);
-  const int jobs = compile_threads_per_gpu(static_cast<int>(flags.jobs), devices.size());
+  // One thread of each GPU measures while the next job compiles.
+  const bool ahead = !flags.compile_only && !flags.neighbours_first;
+  const int jobs = compile_threads_per_gpu(static_cast<int>(flags.jobs), devices.size(), ahead ? 1 : 0);
   const QueueOutcome outcome = work_on_all(devices, [&](const std::string& device) {
     fleet::Queue queue(url, flags.queue);
     WorkSettings settings;
     settings.worker = worker_name() + "-" + device;
     settings.until_idle = flags.until_idle;
     settings.patience = std::chrono::seconds(flags.patience_s);
-    return work_on(queue, settings, [&](const TuningJob& job) {
+    settings.ahead = ahead;
+    Work work;
+    work.start = [&](const TuningJob& job) {
       if (flags.compile_only)
-        compile(job, flags, local);
-      else
-        tune(job, device, jobs, flags.neighbours_first, options);
-      fleet::push(url, *cache, {});  // a job is done when its results are on the server
-    });
+        return std::make_unique<PendingTuning>(TuneRequest{}, [job, &flags, &local](const TuneRequest&) {
+          compile(job, flags, local);
+          return Json();
+        });
+      return std::make_unique<PendingTuning>(request_of(job, device, jobs, flags.neighbours_first, options), tune_in_child);
+    };
+    work.publish = [&] { fleet::push(url, *cache, {}); };  // a job is done when its results are on the server
+    return work_on(queue, settings, work);
   });
   std::printf("%d jobs done, %zu failed\n", outcome.done, outcome.errors.size());
   return outcome.errors.empty() ? exit_done : exit_failed;
@@ -131,7 +139,7 @@ void add_work(CLI::App& app, Parse& parse) {
   command->add_option("--arch", flags->archs, "with --compile-only: architectures, e.g. sm_90a,sm_100a")
       ->type_name("ARCH,...");
   add_number(*command, "--patience", flags->patience_s, 1, 86'400,
-             "seconds after which a job of a lost worker is taken over; more than three budgets (default: 120)");
+             "seconds after which a job of a lost worker is taken over (default: 120)");
   add_number(*command, "--jobs", flags->jobs, 0, 1024, "compile threads, shared by the GPUs (default: one per core)");
   flags->remote.add_to(*command);
   flags->engine.add_specialize(*command, Specialize::automatic);

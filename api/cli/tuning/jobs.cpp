@@ -8,26 +8,11 @@
 
 #include "api/cli/tuning/interrupt.h"
 #include "api/cli/tuning/tune_child.h"
-#include "api/engine/tune_apart.h"
-#include "templates/op.h"
 
 namespace tunesmith::cli {
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr auto poll_interval = 300ms, idle_wait = 1000ms;
-
-/// Errors that no other try and no other worker would avoid.
-bool is_hopeless(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::invalid_argument:
-    case ErrorCode::unsupported:
-    case ErrorCode::compile_failed:
-    case ErrorCode::verification_failed: return true;
-    default: return false;
-  }
-}
+constexpr std::chrono::milliseconds poll_interval(300);
 
 }  // namespace
 
@@ -72,34 +57,6 @@ QueueOutcome wait_for_jobs(fleet::Queue& queue, const std::vector<std::string>& 
     }
     if (open.size() != before) std::fprintf(stderr, "tunesmith: %zu of %zu jobs ended\n", total - open.size(), total);
     if (!open.empty()) std::this_thread::sleep_for(poll_interval);
-  }
-  outcome.interrupted = interrupted();
-  return outcome;
-}
-
-QueueOutcome work_on(fleet::Queue& queue, const WorkSettings& settings, const std::function<void(const TuningJob&)>& tune) {
-  QueueOutcome outcome;
-  while (!interrupted()) {
-    const std::optional<fleet::Job> job = queue.take(settings.worker, settings.patience, idle_wait);
-    if (!job) {
-      if (settings.until_idle && queue.size() == 0) break;
-      continue;
-    }
-    fleet::JobResult result;
-    std::string what = "job " + job->id;
-    try {
-      const TuningJob parsed = parse_job(job->payload);
-      what = parsed.asked.problem.short_text();
-      if (!queue.is_signed() && has_user_source(*find_op(parsed.asked.problem.op).parse(parsed.asked.problem)))
-        throw Error(ErrorCode::invalid_argument, "jobs with user functions must be signed; add sign=FILE to the URL");
-      tune(parsed);
-      ++outcome.done;
-    } catch (const Error& error) {
-      result = {is_hopeless(error.code()) ? fleet::JobResult::Kind::hopeless : fleet::JobResult::Kind::failed, error.what()};
-      outcome.errors.push_back(what + ": " + error.what());
-    }
-    queue.finish(*job, result);
-    std::fprintf(stderr, "tunesmith: %s: %s\n", what.c_str(), result.error.empty() ? "done" : result.error.c_str());
   }
   outcome.interrupted = interrupted();
   return outcome;

@@ -2,9 +2,11 @@
 // Problems as jobs of a queue: adding them, waiting for them, working on them.
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "api/cli/tuning/pending_tuning.h"
 #include "api/cli/tuning/prewarm_spec.h"
 #include "fleet/queue.h"
 #include "tunesmith/engine.h"
@@ -38,11 +40,19 @@ QueueOutcome wait_for_jobs(fleet::Queue& queue, const std::vector<std::string>& 
 struct WorkSettings {
   std::string worker;       ///< name of this worker
   bool until_idle = false;  ///< end when no job waits or runs
-  /// A job that its worker did not end in this time is taken over.
+  bool ahead = true;        ///< the next job compiles while one is measured
+  /// A job whose worker was not heard of for this time is taken over.
   fleet::Milliseconds patience{0};
 };
 
-/// Takes jobs and calls `tune` for each, until an interrupt. `tune` throws Error if it fails.
-QueueOutcome work_on(fleet::Queue& queue, const WorkSettings& settings, const std::function<void(const TuningJob&)>& tune);
+/// What a worker does with jobs.
+struct Work {
+  std::function<std::unique_ptr<PendingTuning>(const TuningJob&)> start;
+  std::function<void()> publish;  ///< after each tuning: puts the results on the server. Throws Error
+};
+
+/// Takes jobs and tunes each, until an interrupt. Jobs end in the order in which they were taken. The one that is measured
+/// and the next one are claimed again while they last; after an interrupt, the next one is given back.
+QueueOutcome work_on(fleet::Queue& queue, const WorkSettings& settings, const Work& work);
 
 }  // namespace tunesmith::cli

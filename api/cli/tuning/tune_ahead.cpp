@@ -1,79 +1,24 @@
 // Tunes many problems, each in its own process. While one is measured, the next one compiles.
 #include <algorithm>
-#include <condition_variable>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "api/cli/tuning/gpus.h"
 #include "api/cli/tuning/interrupt.h"
+#include "api/cli/tuning/pending_tuning.h"
 #include "api/cli/tuning/prewarm.h"
 
 namespace tunesmith::cli {
 namespace {
 
-using TuneOne = std::function<Json(const TuneRequest&)>;
-
-/// One problem in its own process, which compiles at once and measures when it has the turn.
-class Tuning {
- public:
-  Tuning(const SpecProblem& asked, TuneRequest request, const TuneOne& tune_one)
-      : asked_(asked), request_(std::move(request)) {
-    request_.turn = &turn_;
-    request_.compiled = [this] { finish(compiled_); };
-    request_.stop = [this] { return unwanted_.load(); };
-    thread_ = std::thread([this, &tune_one] {
-      try {
-        answer_ = tune_one(request_);
-      } catch (...) {
-        failure_ = std::current_exception();
-      }
-      finish(ended_);
-    });
-  }
-  /// Stops it unless it has ended.
-  ~Tuning() {
-    unwanted_ = true;
-    turn_.give();
-    thread_.join();
-  }
-  Tuning(const Tuning&) = delete;
-  Tuning& operator=(const Tuning&) = delete;
-
-  const SpecProblem& asked() const noexcept { return asked_; }
-  void give_turn() noexcept { turn_.give(); }
-  /// Also returns when it has ended.
-  void wait_until_compiled() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return compiled_ || ended_; });
-  }
-  /// Waits for the end. Throws what `tune_one` threw.
-  Json answer() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return ended_; });
-    if (failure_) std::rethrow_exception(failure_);
-    return answer_;
-  }
-
- private:
-  void finish(bool& step) {
-    const std::lock_guard lock(mutex_);
-    step = true;
-    changed_.notify_all();
-  }
-
-  const SpecProblem& asked_;
-  TuneRequest request_;
-  Turn turn_;
-  std::atomic<bool> unwanted_{false};
-  std::mutex mutex_;  // guards the members below; the thread alone writes answer_ and failure_
-  std::condition_variable changed_;
-  bool compiled_ = false, ended_ = false;
-  Json answer_;
-  std::exception_ptr failure_;
-  std::thread thread_;
+/// A problem, and its tuning.
+struct Started {
+  const SpecProblem* asked;
+  std::unique_ptr<PendingTuning> tuning;
 };
 
 /// The problems, the GPUs that take them, and what became of them.
@@ -104,11 +49,11 @@ class TuneAhead {
  private:
   /// Tunes on one GPU until no problem is left. While one is measured, the next one compiles.
   void work(const std::string& device) {
-    std::unique_ptr<Tuning> current = start(device);
+    std::optional<Started> current = start(device);
     while (current) {
-      current->give_turn();
-      current->wait_until_compiled();
-      std::unique_ptr<Tuning> next;
+      current->tuning->give_turn();
+      current->tuning->wait_until_compiled();
+      std::optional<Started> next;
       // With neighbours first, the record of the problem that is measured now may choose the candidates of the next one.
       if (!settings_.neighbours_first) next = start(device);
       if (!collect(*current, device)) return;
@@ -116,16 +61,16 @@ class TuneAhead {
     }
   }
 
-  /// Starts the next problem; returns null if none is left.
-  std::unique_ptr<Tuning> start(const std::string& device) try {
+  /// Starts the next problem, unless none is left.
+  std::optional<Started> start(const std::string& device) try {
     std::unique_lock lock(mutex_);
-    if (interrupted() || fatal_ || next_ == problems_.size()) return nullptr;
+    if (interrupted() || fatal_ || next_ == problems_.size()) return std::nullopt;
     const SpecProblem& asked = problems_[next_++];
     lock.unlock();
-    return std::make_unique<Tuning>(asked, request_of(asked, device), tune_one_);
+    return Started{&asked, std::make_unique<PendingTuning>(request_of(asked, device), tune_one_)};
   } catch (...) {  // must not leave the thread
     give_up();
-    return nullptr;
+    return std::nullopt;
   }
 
   TuneRequest request_of(const SpecProblem& asked, const std::string& device) const {
@@ -145,10 +90,10 @@ class TuneAhead {
   std::size_t used_gpus() const { return std::min(devices_.size(), problems_.size()); }
 
   /// Waits for the end. Returns false if this GPU has to stop.
-  bool collect(Tuning& tuning, const std::string& device) {
-    const SpecProblem& asked = tuning.asked();
+  bool collect(Started& started, const std::string& device) {
+    const SpecProblem& asked = *started.asked;
     try {
-      const Json answer = tuning.answer();
+      const Json answer = started.tuning->answer();
       const std::lock_guard lock(mutex_);
       ++result_.done;
       if (answer.value("measured", true)) ++result_.made;

@@ -26,14 +26,20 @@ Turn::~Turn() {
 }
 
 void Turn::give() noexcept {
-  if (!given_.exchange(true)) close(write_end_);  // the child reads the end of the file
+  if (given_.exchange(true)) return;
+  // A parent that was killed gives no byte.
+  while (write(write_end_, "g", 1) < 0 && errno == EINTR) {
+  }
+  close(write_end_);
 }
 
-void wait_for_turn(int child_end, const std::atomic<bool>& cancel) {
+bool wait_for_turn(int child_end, const std::atomic<bool>& cancel) {
   constexpr int look_every_ms = 20;
   pollfd turn{.fd = child_end, .events = POLLIN, .revents = 0};
   while (!cancel && poll(&turn, 1, look_every_ms) <= 0) {
   }
+  char given = 0;
+  return !cancel && read(child_end, &given, 1) == 1;
 }
 
 }  // namespace tunesmith::cli

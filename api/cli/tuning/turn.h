@@ -24,8 +24,8 @@ class Turn {
   std::atomic<bool> given_{false};
 };
 
-/// Returns when the turn is given at the other end of `child_end`, when that process has ended, or soon after `cancel` has
-/// become true.
-void wait_for_turn(int child_end, const std::atomic<bool>& cancel);
+/// Returns true when the turn is given at the other end of `child_end`; false when that process has ended without giving it,
+/// or soon after `cancel` has become true.
+bool wait_for_turn(int child_end, const std::atomic<bool>& cancel);
 
 }  // namespace tunesmith::cli

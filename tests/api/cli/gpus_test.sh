@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # gpus_test.sh TUNESMITH_SCRIPTED FAKE_LIBCUDA: `--gpus all` on four scripted GPUs. Each GPU has one worker process that uses it,
 # and one that compiles the next problem; measurements of one GPU exclude each other, also those of two commands, while
-# the other compiles; four GPUs are at least 3.6 times as fast as one. The same for a queue, if a server is installed.
+# the other compiles; four GPUs are at least 3.6 times as fast as one. The same for a queue, if a server is installed, and what
+# becomes of jobs whose worker is interrupted or killed.
 set -euo pipefail
 program=$(realpath "$1")
 driver=$(realpath "$2")
@@ -156,7 +157,81 @@ if wait "$waiting"; then fail "'prewarm --enqueue --wait' hides a dead letter: $
 grep -q '12 jobs in queue default, 11 done' waited.txt || fail "'--wait' prints $(<waited.txt)"
 grep -q 'failed: .*13 columns do not compile' waited.txt || fail "'--wait' does not print the dead letter: $(<waited.txt)"
 grep -v ' 13$' queue.log >tuned.log
-read -r most _ _ <<<"$(check_workers tuned.log 4 1 11)"
+read -r most _ _ <<<"$(check_workers tuned.log 4 2 11)"
 [[ $most == 4 ]] || fail "at most $most GPUs worked at a time on the queue"
 "$program" cache pull --cache pulled.db | grep -q 'pulled 11 tunings' || fail "the tunings are not on the server"
 echo "a queue of 12 jobs on four GPUs: 11 tuned, 1 dead letter with its error"
+
+# ---- a worker of a queue on one GPU: the next job compiles while one is measured; with --neighbours-first, it does not
+export SCRIPTED_COMPILE_MS=240 SCRIPTED_MEASURE_MS=400
+spec 401 410 >ahead.json
+spec 501 510 >turns.json
+for queue in ahead turns; do
+  "$program" prewarm --spec $queue.json --enqueue --queue $queue >out.txt 2>&1 || fail "'--enqueue' failed: $(<out.txt)"
+done
+ahead=$(SCRIPTED_LOG=ahead.log seconds "$program" work --cache ahead.db --gpus 0 --queue ahead --until-idle)
+grep -q '^10 jobs done, 0 failed' out.txt || fail "the worker prints $(<out.txt)"
+turns=$(SCRIPTED_LOG=turns.log seconds "$program" work --cache turns.db --gpus 0 --queue turns --until-idle --neighbours-first)
+read -r _ _ meanwhile <<<"$(check_workers ahead.log 1 2 10)"
+((meanwhile >= 5)) || fail "$meanwhile jobs began while another one was measured: $(sort -n ahead.log)"
+[[ $(sort -n ahead.log | awk '$2 == "end" {print $5}' | sort -nc 2>&1) == "" ]] || fail "jobs end out of order: $(sort -n ahead.log)"
+check_workers turns.log 1 1 10 >/dev/null
+awk "BEGIN {exit !($turns > 1.1 * $ahead)}" || fail "10 jobs take $ahead s; one after another, they take $turns s"
+echo "a queue of 10 jobs on one GPU, 0.24 s compiling and 0.40 s measuring each: $ahead s; one after another $turns s"
+
+# starts_worker LOG QUEUE OPTION...: starts a worker on one GPU and waits until a second job waits for its turn
+starts_worker() {
+  SCRIPTED_COMPILE_MS=50 SCRIPTED_MEASURE_MS=8000 SCRIPTED_LOG=$1 "$program" work --cache "$1.db" --gpus 0 --queue "$2" "${@:3}" \
+    >out.txt 2>&1 &
+  other=$!
+  for ((i = 0; i < 500; ++i)); do [[ $(grep -c compiled "$1" 2>/dev/null) == 2 ]] && return; sleep 0.02; done
+  fail "no job compiles ahead: $(<out.txt) $(<"$1")"
+}
+processes_end() { # processes_end LOG STEP: the children with this step have ended or end soon
+  local child
+  for child in $(awk -v steps="$2" '$2 == steps {print $4}' "$1"); do
+    for ((i = 0; i < 250; ++i)); do kill -0 "$child" 2>/dev/null || continue 2; sleep 0.02; done
+    fail "process $child still runs: $(<"$1")"
+  done
+}
+
+# ---- a signal ends the worker: the job that waits is given back at once, although other workers are patient
+export SCRIPTED_COMPILE_MS=50 SCRIPTED_MEASURE_MS=80
+spec 601 603 >signal.json
+"$program" prewarm --spec signal.json --enqueue --queue signal >out.txt 2>&1 || fail "'--enqueue' failed: $(<out.txt)"
+starts_worker signal.log signal --patience 80000
+kill -TERM "$other"
+wait "$other" && fail "an interrupted worker ends without a failure"
+grep -q stopped signal.log || fail "the job that waits was not stopped: $(<signal.log)"
+processes_end signal.log begin
+SCRIPTED_LOG=heir.log "$program" work --cache heir.db --gpus 0 --queue signal --patience 80000 >out.txt 2>&1 &
+other=$!
+for ((i = 0; i < 500; ++i)); do [[ $(grep -c ' end ' heir.log 2>/dev/null) == 2 ]] && break; sleep 0.02; done
+kill -TERM "$other"
+wait "$other" || true
+[[ $(awk '$2 == "end" {print $5}' heir.log | sort -n | tr '\n' ' ') == "602 603 " ]] ||
+  fail "the job was not given back: $(<heir.log) $(<out.txt)"
+
+# ---- kill -9: both jobs return to the queue when the patience ends, and the one that waited is not tuned by an orphan
+spec 611 613 >killed.json
+"$program" prewarm --spec killed.json --enqueue --queue killed >out.txt 2>&1 || fail "'--enqueue' failed: $(<out.txt)"
+starts_worker killed.log killed --patience 1
+kill -KILL "$other"
+{ wait "$other" || true; } 2>/dev/null
+measuring=$(awk '$2 == "measure" {print $4}' killed.log | head -1)
+kill -KILL "$measuring"
+processes_end killed.log begin
+[[ $(awk '$2 == "turn" {print $5}' killed.log) == 611 ]] || fail "an orphan took a turn: $(<killed.log)"
+SCRIPTED_LOG=heir2.log "$program" work --cache heir2.db --gpus 0 --queue killed --patience 1 --until-idle >out.txt 2>&1 ||
+  fail "the jobs of a killed worker failed: $(<out.txt)"
+check_workers heir2.log 1 2 3 >/dev/null
+grep -q '^3 jobs done, 0 failed' out.txt || fail "the worker prints $(<out.txt)"
+
+# ---- jobs that take longer than the patience stay with their worker, also when another GPU has nothing to do
+export SCRIPTED_MEASURE_MS=1600
+spec 621 623 >long.json
+"$program" prewarm --spec long.json --enqueue --queue long >out.txt 2>&1 || fail "'--enqueue' failed: $(<out.txt)"
+SCRIPTED_LOG=long.log "$program" work --cache long.db --gpus 0,1 --queue long --patience 1 --until-idle >out.txt 2>&1 ||
+  fail "long jobs failed: $(<out.txt)"
+check_workers long.log 2 2 3 >/dev/null
+echo "workers that are interrupted, killed and slow: each job was tuned once more at most, and none was lost"

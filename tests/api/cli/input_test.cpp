@@ -99,7 +99,7 @@ TEST_F(CliTest, FilesThatDoNotFitAreRejected) {
   expect_rejected(with("x.npy", {"--dtype", "bf16"}), {"dtype is bf16", path("x.npy"), "'<f4'"});
   expect_rejected(with("x.npy", {"--rows", "3"}), {"rows is 3", path("x.npy"), "2 x 3", "--rows"});
   expect_rejected(with("x.npy", {"--cols", "4"}), {"cols is 4", path("x.npy")});
-  expect_rejected({"run", "rms_norm", "--device", "host", "--input", "x=" + path("empty.npy")}, {"cols is 0"});
+  expect_rejected({"run", "row_quantize", "--device", "host", "--input", "x=" + path("empty.npy")}, {"cols is 0"});
   expect_rejected({"run", "softmax", "--device", "host", "--input", "z=" + path("x.npy")}, {"'z'", "allowed: x"});
   expect_rejected({"run", "softmax", "--device", "host", "--input", "y=" + path("x.npy")}, {"'y'", "allowed: x"});
   expect_rejected({"run", "softmax", "--device", "host", "--input", path("x.npy")}, {"--input", "NAME=FILE.npy"});

@@ -33,6 +33,21 @@ TEST_F(CliTest, ShippedProgramsAndTheirGradientsAreOperations) {
   }
 }
 
+// The numbers are those of torch.nn.functional.cross_entropy(logits, probabilities, reduction="none", label_smoothing=0.1).
+TEST_F(CliTest, SoftCrossEntropyGivesTheLossesOfPyTorch) {
+  write("logits.npy", npy<float>(NpyType::f4, {2, 3}, {1, 2, 3, 0.5F, -1, 4}));
+  write("probabilities.npy", npy<float>(NpyType::f4, {2, 3}, {0.5F, 0.5F, 0, 0.25F, 0.125F, 0.625F}));
+  const nlohmann::json result =
+      run_json({"run", "soft_cross_entropy", "--device", "host", "--numbers", "label_smoothing=0.1", "--input",
+                "logits=" + path("logits.npy"), "--input", "probabilities=" + path("probabilities.npy"), "--output",
+                "loss=" + path("loss.npy"), "--output", "lse_out=" + path("lse.npy")});
+  EXPECT_EQ(result["verified"], true);
+  const std::vector<float> loss = floats_in(read("loss.npy")), lse = floats_in(read("lse.npy"));
+  EXPECT_NEAR(loss.at(0), 1.85760596, 1e-6);
+  EXPECT_NEAR(loss.at(1), 1.66960290, 1e-6);
+  EXPECT_NEAR(lse.at(0), 3.4076059, 1e-6);
+}
+
 TEST_F(CliTest, GradientsOfNormsOverADimensionThatIsNotTheLast) {
   for (const char* op : {"layer_norm_gradient", "rms_norm_gradient"})
     for (const char* config : {"variant=resident", "variant=two_pass", "variant=cluster", "variant=split"}) {

@@ -59,7 +59,8 @@ TEST_F(CliTest, NoRowsAreNoWork) {
   EXPECT_EQ(report["verified"], true);
   EXPECT_EQ(report["compiled"], false);
   EXPECT_EQ(report["total_rows"], 0);
-  for (const char* op : {"softmax", "log_softmax_backward"}) {
+  for (const char* op :
+       {"softmax", "log_softmax_backward", "rms_norm", "cross_entropy_backward", "layer_norm", "layer_norm_gradient"}) {
     const nlohmann::json empty = run_json({"run", op, "--device", "host", "--rows", "3", "--cols", "0"});
     EXPECT_EQ(empty["verified"], true);
     EXPECT_EQ(empty["compiled"], false);

@@ -68,8 +68,7 @@ void measure(const Asked& asked, const std::function<void(const char*)>& log) {
   if (asked.has_turn) {
     std::puts(compiled_line);
     std::fflush(stdout);
-    wait_for_turn(STDIN_FILENO, interrupted());
-    if (interrupted()) throw Error(ErrorCode::cancelled, "cancelled");
+    if (!wait_for_turn(STDIN_FILENO, interrupted())) throw Error(ErrorCode::cancelled, "cancelled");
   }
   log("turn");
   CudaDevice device(Driver::open(), options);

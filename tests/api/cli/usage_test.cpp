@@ -38,8 +38,10 @@ TEST_F(CliTest, WrongProblemsAreRejected) {
   expect_rejected(with({"--cols", "8"}), {"rows is missing"});
   expect_rejected(with({"--rows", "-1", "--cols", "8"}), {"rows is -1", "allowed: at least 0"});
   expect_rejected(with({"--rows", "4", "--cols", "-1"}), {"cols is -1", "allowed: 0 to"});
-  for (const char* op : {"cross_entropy", "cross_entropy_backward", "rms_norm"})
+  for (const char* op : {"cross_entropy", "cross_entropy_shard", "soft_cross_entropy"})
     expect_rejected({"run", op, "--device", "host", "--rows", "4", "--cols", "0"}, {"cols is 0", "allowed: 1 to"});
+  expect_rejected({"run", "rms_norm", "--device", "host", "--rows", "4", "--cols", "0", "--rstd"},
+                  {"cols is 0 and rstd is 1", "rstd=0"});
   expect_rejected(with({"--rows", "4", "--cols", "many"}), {"cols is 'many'", "expected an integer"});
   expect_rejected(with({"--rows", "1e3", "--cols", "8"}), {"rows is '1000'", "expected an integer"});
   expect_rejected(with({"--rows", "99999999999999999999", "--cols", "8"}), {"rows is 99999999999999999999", "64 bits"});

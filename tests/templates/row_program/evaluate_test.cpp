@@ -78,6 +78,27 @@ TEST(RowProgramEvaluate, SoftmaxAndRmsNormAreTheirFormulas) {
   }
 }
 
+TEST(RowProgramEvaluate, SoftCrossEntropyIsItsFormula) {
+  const Program program = with_dtype(parse(shipped_program("soft_cross_entropy")), Type::f32);
+  for (const std::int64_t cols : {1, 7, 1025})
+    for (const double smoothing : {0.0, 0.25, 1.0}) {
+      const Rows inputs = random_inputs(program, cols, static_cast<std::uint64_t>(cols), false);
+      const std::vector<double>&x = inputs[0], &p = inputs[1];
+      double sum = 0, loss = 0, magnitude = 0;
+      for (const double value : x) sum += std::exp(value);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const double term = (p[i] * (1 - smoothing) + smoothing / static_cast<double>(cols)) * (std::log(sum) - x[i]);
+        loss += term;
+        magnitude += std::fabs(term);
+      }
+      const std::vector<std::span<const double>> spans(inputs.begin(), inputs.end());
+      const auto row = Evaluator(program, 100, cols, std::vector<double>{smoothing}).row(0, spans);
+      EXPECT_NEAR(row[0].elements[0].value, loss, 1e-13 * magnitude);
+      EXPECT_NEAR(row[1].elements[0].value, std::log(sum), 1e-13);
+      EXPECT_LT(row[0].elements[0].bound, 2e-5 * (1 + magnitude));
+    }
+}
+
 TEST(RowProgramEvaluate, SpecialValuesAreThoseOfPyTorch) {
   const Program program = with_dtype(parse("in x : f32[row, col]; max m = x; min n = x; lse l = x; sum s = x; argmax i = x\n"
                                            "argmin j = x; count c = x > 0; any a = x > 5; all b = x > -5; moments u, v = x\n"
@@ -141,6 +162,8 @@ TEST(RowProgramEvaluate, MutatedProgramsLieOutsideOfTheBounds) {
         Mutation{"layer_norm", "+ b", "- b"}, Mutation{"row_quantize", "448", "440"},
         Mutation{"swiglu", "silu(gate)", "gelu(gate)"}, Mutation{"gumbel_sampling", "argmax", "argmin"},
         Mutation{"cross_entropy", "col == target", "col == target + 1"},
+        Mutation{"soft_cross_entropy", "(l - logits)", "(l - 0.999 * logits)"},
+        Mutation{"soft_cross_entropy", "probabilities *", "1.0001 * probabilities *"},
         Mutation{"softmax_dropout", "uniform(seed, 0)", "uniform(seed, 1)"},
         Mutation{"topk_gate", "exp(v - l)", "exp(v - l - 0.0001)"},
         Mutation{"topk_gate", "topk[8] v, i = x", "topk[8] v, i = x * 0.5"},

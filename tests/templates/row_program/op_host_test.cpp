@@ -253,6 +253,106 @@ TEST_F(RowProgramHost, TopkIsThatOfASortInEveryVariant) {
   EXPECT_GE(tried, 100U);
 }
 
+// Soft labels in every variant: the losses and gradients of torch.nn.functional.cross_entropy, those of masked classes and
+// of rows without a finite logit included.
+TEST_F(RowProgramHost, SoftCrossEntropyIsThatOfPyTorchInEveryVariant) {
+  constexpr int rows = 7, cols = 203;
+  const std::vector<const char*> configs{"variant=warp,lanes=8,threads=64",
+                                         "variant=block,threads=96",
+                                         "variant=hybrid,threads=32,register_vectors=1",
+                                         "variant=two_pass,threads=64,unroll=2",
+                                         "variant=cluster,threads=32,blocks_per_row=3",
+                                         "variant=grid,threads=32,blocks_per_row=2",
+                                         "variant=persistent,threads=64,blocks_per_row=1,stages=2,batch=2,keep_columns=0"};
+  std::vector<float> logits(rows * cols), p(rows * cols);
+  const auto at = [](int row, int column) {
+    return static_cast<std::size_t>(row) * std::size_t{cols} + static_cast<std::size_t>(column);
+  };
+  for (int r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (int c = 0; c < cols; ++c) {
+      logits[at(r, c)] = 4 * std::sin(static_cast<float>(r * 7 + c * 3)) + (r == 1 ? 1e4F : 0);
+      p[at(r, c)] = std::exp(2 * std::cos(static_cast<float>(c * 5 + r)));
+      if (r == 2) p[at(r, c)] = c == 77 ? 1 : 0;  // a class index as probabilities
+      if ((r == 3 || r == 4) && c % 5 == 1) logits[at(r, c)] = -INFINITY;
+      if (r == 3 && c % 5 == 1) p[at(r, c)] = 0;
+      if (r == 5) logits[at(r, c)] = -INFINITY;
+      sum += p[at(r, c)];
+    }
+    for (int c = 0; c < cols; ++c) p[at(r, c)] = static_cast<float>(p[at(r, c)] / sum);
+  }
+  logits[at(6, 202)] = INFINITY;
+  const auto bytes_of = [](const std::vector<float>& values) {
+    std::vector<std::byte> bytes(values.size() * sizeof(float));
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  };
+  const std::vector<float> dloss(rows, 0.5F), dlse(rows, 0.25F);
+  std::set<std::string> variants;
+  for (const double smoothing : {0.0, 0.125}) {
+    const std::string fields = "rows=7,cols=203,numbers=label_smoothing=" + std::to_string(smoothing);
+    const auto share = [&](int r, int c) { return static_cast<double>(p[at(r, c)]) * (1 - smoothing) + smoothing / cols; };
+    const auto lse_of = [&](int r) {
+      double largest = -INFINITY, sum = 0;
+      for (int c = 0; c < cols; ++c) largest = std::max<double>(largest, logits[at(r, c)]);
+      for (int c = 0; c < cols; ++c) sum += std::exp(logits[at(r, c)] - largest);
+      return largest + std::log(sum);
+    };
+    // At most 1e4 in a logit: units of 2^-10, which each difference from lse has once.
+    const auto tolerance = [](int r) { return r == 1 ? 0x1p-9 : 1e-5; };
+    auto cases = row_program_cases(row_program_text("shipped soft_cross_entropy"), fields, device_.info(), configs);
+    for (const Case& c : cases) variants.insert(c.config.variant());
+    EXPECT_EQ(cases.size(), configs.size());
+    with_executables(cases, [&](const Case& c, const Executable& executable) {
+      const auto outputs = outputs_of(executable, c, {bytes_of(logits), bytes_of(p)});
+      for (int r = 0; r < rows; ++r) {
+        const double loss = read_element(DType::f32, outputs[0].data(), r);
+        const double lse = read_element(DType::f32, outputs[1].data(), r);
+        if (r == 3 || r == 4) {  // 0 * inf, as in PyTorch, unless label smoothing leaves no probability at 0
+          EXPECT_TRUE(r == 3 && smoothing == 0 ? std::isnan(loss) : loss == INFINITY)
+              << c.text() << " " << r << ": " << loss;
+          EXPECT_NEAR(lse, lse_of(r), 1e-6);
+        } else if (r >= 5) {
+          EXPECT_TRUE(std::isnan(loss)) << c.text() << " row " << r << ": " << loss;
+          EXPECT_EQ(lse, r == 5 ? -INFINITY : INFINITY);
+        } else {
+          double expected = 0;
+          for (int k = 0; k < cols; ++k) expected += share(r, k) * (lse_of(r) - logits[at(r, k)]);
+          EXPECT_NEAR(loss, expected, tolerance(r)) << c.text() << " row " << r;
+          EXPECT_NEAR(lse, lse_of(r), tolerance(r)) << c.text() << " row " << r;
+        }
+      }
+    });
+    cases = row_program_cases(row_program_text("shipped soft_cross_entropy_gradient"), fields, device_.info(), configs);
+    EXPECT_EQ(cases.size(), configs.size());
+    with_executables(cases, [&](const Case& c, const Executable& executable) {
+      const auto outputs = outputs_of(executable, c, {bytes_of(logits), bytes_of(p), bytes_of(dloss), bytes_of(dlse)});
+      for (int r = 0; r < rows; ++r) {
+        double total = 0;
+        for (int k = 0; k < cols; ++k) total += share(r, k);
+        for (int k = 0; k < cols; ++k) {
+          const double dlogit = read_element(DType::f32, outputs[0].data(), static_cast<std::int64_t>(at(r, k)));
+          const double dp = read_element(DType::f32, outputs[1].data(), static_cast<std::int64_t>(at(r, k)));
+          if (r >= 5) {
+            if (r == 5 || k == 202) {
+              EXPECT_TRUE(std::isnan(dlogit)) << c.text() << " row " << r << " column " << k;
+            }
+            continue;
+          }
+          const double x = logits[at(r, k)], probability = std::exp(x - lse_of(r));
+          EXPECT_NEAR(dlogit, 0.5 * (probability * total - share(r, k)) + 0.25 * probability, tolerance(r)) << c.text();
+          if (std::isinf(x)) {
+            EXPECT_EQ(dp, INFINITY) << c.text();
+          } else {
+            EXPECT_NEAR(dp, 0.5 * (1 - smoothing) * (lse_of(r) - x), tolerance(r)) << c.text();
+          }
+        }
+      }
+    });
+  }
+  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "two_pass", "warp"}));
+}
+
 TEST_F(RowProgramHost, SumsOverNoRowsAreZero) {
   const std::string text = "in x : f32[row, col]\ncolsum s : f32[col] = x\n";
   auto cases = row_program_cases(text, "rows=0,cols=100", device_.info(), {"variant=block"});

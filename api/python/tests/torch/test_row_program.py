@@ -200,6 +200,59 @@ out y : float[row, col] = scatter(i, exp(v - l))
     torch.testing.assert_close(own.grad.double(), exact.grad, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_soft_cross_entropy(smoothing: float) -> None:
+    given = [torch.randn(3, 5, 48), torch.rand(3, 5, 48).softmax(-1)]
+    own, exact = (
+        [tensor.detach().to(dtype).requires_grad_() for tensor in given] for dtype in (torch.float32, torch.float64)
+    )
+    loss, lse = tt.soft_cross_entropy(*own, label_smoothing=smoothing)
+    expected = torch.nn.functional.cross_entropy(
+        exact[0].movedim(-1, 1), exact[1].movedim(-1, 1), reduction="none", label_smoothing=smoothing
+    )
+    expected_lse = torch.logsumexp(exact[0], -1)
+    torch.testing.assert_close(loss.double(), expected, rtol=2e-6, atol=2e-6)
+    torch.testing.assert_close(lse.double(), expected_lse, rtol=2e-6, atol=2e-6)
+    upstream = torch.randn(2, 3, 5)
+    (loss * upstream[0] + lse * upstream[1]).sum().backward()
+    (expected * upstream[0].double() + expected_lse * upstream[1].double()).sum().backward()
+    for tensor, wanted in zip(own, exact, strict=True):
+        assert tensor.grad is not None and wanted.grad is not None
+        torch.testing.assert_close(tensor.grad.double(), wanted.grad, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_soft_cross_entropy_of_masked_classes(smoothing: float) -> None:
+    """What is NaN or infinite in PyTorch is so here."""
+    logits, target = torch.randn(5, 48), torch.rand(5, 48).softmax(-1)
+    logits[1, 7] = logits[2] = logits[3, 5] = -torch.inf
+    target[3, 5] = 0
+    logits[4, 3] = torch.inf
+    own, exact = ([tensor.clone().requires_grad_() for tensor in (logits, target)] for _ in range(2))
+    loss, _ = tt.soft_cross_entropy(*own, label_smoothing=smoothing)
+    expected = torch.nn.functional.cross_entropy(*exact, reduction="none", label_smoothing=smoothing)
+    torch.testing.assert_close(loss, expected, rtol=2e-6, atol=2e-6, equal_nan=True)
+    loss.sum().backward()
+    expected.sum().backward()
+    for row in (0, 1, 2, 3):
+        for tensor, wanted in zip(own, exact, strict=True):
+            assert tensor.grad is not None and wanted.grad is not None
+            torch.testing.assert_close(tensor.grad[row], wanted.grad[row], rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (2, 3, 0), (0, 0)], ids=str)
+def test_rows_without_columns(shape: tuple[int, ...]) -> None:
+    x, w = torch.empty(shape, requires_grad=True), torch.empty(0, requires_grad=True)
+    for function in (lambda: tt.layer_norm(x, w, w), lambda: tt.swiglu(x, x), lambda: tt.rms_norm(x)):
+        y = function()
+        assert y.shape == x.shape
+        y.sum().backward()
+        assert x.grad is not None and x.grad.shape == x.shape
+    assert w.grad is not None and w.grad.shape == (0,)
+    with pytest.raises(ValueError, match="cols is 0, and the output loss has an element for each row"):
+        tt.soft_cross_entropy(x.detach(), x.detach())
+
+
 def test_softmin() -> None:
     x = torch.randn(4, 50)
     torch.testing.assert_close(tt.softmin(x), torch.nn.functional.softmin(x, -1), rtol=2e-6, atol=0)

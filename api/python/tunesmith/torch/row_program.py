@@ -84,8 +84,10 @@ def shipped(name: str) -> Callable[..., Any]:
         for tensor, is_whole, is_float, is_columns in zip(inputs, of_rows, floats, of_columns, strict=True):
             if inner > 1 and not is_columns:
                 shape = (math.prod(leading), *([tensor.shape[dim]] if is_whole else []), inner)
+            elif is_whole:  # not -1: the columns may be none
+                shape = (math.prod(tensor.shape[:dim]) * math.prod(tensor.shape[dim:][1:]), tensor.shape[dim])
             else:
-                shape = (-1, tensor.shape[dim]) if is_whole else (-1,)
+                shape = (-1,)
             rows.append(tensor.reshape(shape).to(dtype if is_float else tensor.dtype))
         results = row_program(program, *rows, numbers=numbers)
         outputs = [results] if torch.is_tensor(results) else list(results)

@@ -101,7 +101,7 @@ struct CrossEntropyCombineArrays {
 ///
 /// with class weights w (default 1) and label smoothing s: PyTorch's cross_entropy with class indices, plus z_loss, scale
 /// and softcap. The mean divides the first two terms by the sum of the target weights, as in PyTorch, and the z term by the
-/// number of rows that are not ignored.
+/// number of rows that are not ignored. Class probabilities as targets: the row program soft_cross_entropy.
 ///
 /// Special rows
 ///   target == ignore_index   loss, z_loss, nll and gradient are 0, even if logits are NaN; lse and argmax are computed,
@@ -125,7 +125,7 @@ struct CrossEntropyProblem {
   using Arrays = CrossEntropyArrays;
 
   std::int64_t rows = 0;             ///< tokens, >= 0
-  std::int64_t cols = 1;             ///< classes, >= 1; kernels are specialized for it
+  std::int64_t cols = 1;             ///< classes, >= 1: no target is valid without; kernels are specialized for it
   DType dtype = DType::f32;          ///< of logits: f32, f16, bf16 or f64
   DType target_dtype = DType::i64;   ///< of targets and argmax: i64 or i32
   std::optional<DType> out_dtype{};  ///< of dlogits: f32, f16 or bf16, with f64 logits f64; absent: dtype
@@ -187,7 +187,7 @@ struct CrossEntropyBackwardProblem {
   using Arrays = CrossEntropyBackwardArrays;
 
   std::int64_t rows = 0;             ///< >= 0
-  std::int64_t cols = 1;             ///< classes in this shard, >= 1; kernels are specialized for it
+  std::int64_t cols = 1;             ///< classes in this shard, >= 0; kernels are specialized for it. 0: no launch
   DType dtype = DType::f32;          ///< of logits: f32, f16, bf16 or f64
   DType target_dtype = DType::i64;   ///< of targets: i64 or i32
   std::optional<DType> out_dtype{};  ///< of dlogits: f32, f16 or bf16, with f64 logits f64; absent: dtype

@@ -21,13 +21,14 @@ constexpr void describe_rows(Self& p, Visitor& v) {
   v.field("rows", p.rows, {.meaning = "number of rows (tokens)", .range = {0}, .required = true, .runtime = true});
 }
 
-/// `choices`: the element types.
+/// `choices`: the element types. `least_cols`: 0 if there may be no classes.
 template <typename Self, DescriptionVisitor Visitor>
-constexpr void describe_logits(Self& p, Visitor& v, Choices choices = float_dtypes) {
+constexpr void describe_logits(Self& p, Visitor& v, Choices choices = float_dtypes, std::int64_t least_cols = 1) {
   describe_rows(p, v);
-  v.field(
-      "cols", p.cols,
-      {.meaning = "number of classes in logits; kernels are specialized for it", .range = {1, most_cols}, .required = true});
+  v.field("cols", p.cols,
+          {.meaning = "number of classes in logits; kernels are specialized for it",
+           .range = {least_cols, most_cols},
+           .required = true});
   v.field("dtype", p.dtype, {.meaning = "element type of logits", .choices = choices});
 }
 
@@ -275,7 +276,7 @@ constexpr void adopt(CrossEntropyProblem& p, const CrossEntropyArrays& arrays) n
 template <DescribedAs<CrossEntropyBackwardProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visitor& v) {
   namespace ce = cross_entropy;
-  ce::describe_logits(p, v, float_or_double_dtypes);
+  ce::describe_logits(p, v, float_or_double_dtypes, 0);
   ce::describe_target_dtype(p, v);
   ce::describe_layouts(p, v);
   v.field("in_place", p.in_place, {.meaning = "dlogits is logits"});

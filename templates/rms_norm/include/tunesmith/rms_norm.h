@@ -37,10 +37,10 @@ struct RmsNormArrays {
 struct RmsNormProblem {
   using Arrays = RmsNormArrays;
 
-  std::int64_t rows = 0;                       ///< >= 0
-  std::int64_t cols = 1;                       ///< >= 1; a tuned kernel is specialized for it
-  DType dtype = DType::f32;                    ///< of x: f32, f16, bf16 or f64
-  std::optional<DType> out_dtype{};            ///< of y: the same, f64 with f64 only; absent: dtype
+  std::int64_t rows = 0;             ///< >= 0
+  std::int64_t cols = 1;             ///< >= 0; a tuned kernel is specialized for it. 0: y is empty, no launch; without rstd
+  DType dtype = DType::f32;          ///< of x: f32, f16, bf16 or f64
+  std::optional<DType> out_dtype{};  ///< of y: the same, f64 with f64 only; absent: dtype
   std::optional<std::int64_t> x_row_stride{};  ///< elements between rows of x; absent: cols, 0: one row for all
   std::optional<std::int64_t> y_row_stride{};  ///< elements between rows of y; absent: cols
   std::int64_t x_alignment = 16;  ///< bytes x's address is promised to be a multiple of: a power of two, element size to 16
@@ -62,7 +62,7 @@ struct RmsNormProblem {
 template <DescribedAs<RmsNormProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const RmsNormArrays& arrays, Visitor& v) {
   const Condition with_weight{p.weight, "weight=1"};
-  describe_x_to_y(p, v, 1, float_or_double_dtypes);
+  describe_x_to_y(p, v, 0, float_or_double_dtypes);
   v.option("eps", p.eps, {.meaning = "added to the mean of squares", .range = {0.0, 1e30}});
   v.option("weight", p.weight, {.meaning = "columns have weights"});
   v.option("weight_dtype", p.weight_dtype,

@@ -103,9 +103,9 @@ struct RowProgramProblem {
   using Arrays = RowProgramArrays;
 
   RowProgramText program{};
-  std::int64_t rows = 0;                         ///< >= 0
-  std::int64_t cols = 1;                         ///< >= 1; a tuned kernel is specialized for it
-  DType dtype = DType::f32;                      ///< of arrays that the program declares as `float`: f32, f16 or bf16
+  std::int64_t rows = 0;     ///< >= 0
+  std::int64_t cols = 1;     ///< >= 0; a tuned kernel is specialized for it. 0: no launch, if all outputs have columns
+  DType dtype = DType::f32;  ///< of arrays that the program declares as `float`: f32, f16 or bf16
   std::vector<RowProgramNumber> numbers{};       ///< numbers without a default, and others than their defaults
   std::vector<RowProgramOfArray> row_strides{};  ///< elements between rows; absent: the array's columns; 0: one row for all
   std::vector<RowProgramInPlace> in_place{};     ///< outputs [row, col] that overwrite an input of the same dtype
@@ -188,7 +188,7 @@ constexpr void describe(Self& p, const RowProgramArrays& arrays, Visitor& v) {
            .required = true});
   v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true, .runtime = true});
   v.field("cols", p.cols,
-          {.meaning = "number of columns; kernels are specialized for it", .range = {1, most_cols}, .required = true});
+          {.meaning = "number of columns; kernels are specialized for it", .range = {0, most_cols}, .required = true});
   v.field("dtype", p.dtype,
           {.meaning = "element type of arrays that the program declares as float", .choices = float_dtypes});
   v.option("numbers", p.numbers, {.meaning = "values of the program's numbers, such as eps=1e-5;seed=7", .runtime = true});
