@@ -10,15 +10,18 @@ namespace tunesmith::row_program {
 
 /// The device type of elements: "float", "bf16", "int".
 std::string element_type(Type type);
-/// The device type of values: "float", "int" or "bool".
-std::string value_type_text(Type type);
+/// `wide`, here and below: the program computes in f64 (computes_in_f64()).
+/// The device type of numbers: "float" or "double".
+std::string number_type(bool wide);
+/// The device type of values: "float", "double", "int" or "bool".
+std::string value_type_text(Type type, bool wide);
 
-/// A literal that is exactly this float.
-std::string float_literal(double value);
+/// A literal that is exactly this float or double.
+std::string number_literal(double value, bool wide);
 /// The value of an Operation::constant.
-std::string constant_text(const Node& of);
-/// A value as a float.
-std::string as_float(const std::string& text, Type type);
+std::string constant_text(const Node& of, bool wide);
+/// A value as a number.
+std::string as_number(const std::string& text, Type type, bool wide);
 /// Drops brackets around a whole expression.
 std::string bare(const std::string& text);
 
@@ -26,12 +29,13 @@ constexpr bool is_leaf(Operation operation) { return operation <= Operation::par
 
 /// Calls a function other than a leaf, with the texts of its operands and their nodes.
 std::string function_text(const Node& of, const std::array<std::string, 3>& operands,
-                          const std::array<const Node*, 3>& nodes);
+                          const std::array<const Node*, 3>& nodes, bool wide);
 
 /// The struct of row_program/reductions.cuh: "SumOfColumns", "OwnReduction<Monoid0>". `precise`: an output [row, col] is
 /// f32.
 std::string reduction_type(const Reduction& reduction, bool precise);
-/// Reports whether an output [row, col] is f32, so that exponentials need all of its digits.
+/// Reports whether an output [row, col] is f32, so that exponentials need all of its digits; false in programs that compute
+/// in f64, whose exponentials have more.
 bool is_precise(const Program& program);
 /// Its function that gives a result (Node::part). Not for Reducer::custom, whose partial results are the results.
 std::string result_function(const Reduction& reduction, int part);
@@ -40,6 +44,6 @@ int floats_of(const Reduction& reduction, const Program& program);
 
 /// The struct of a user's monoid: "Monoid0".
 std::string monoid_name(int monoid);
-std::string monoid_definition(const Monoid& monoid, int index);
+std::string monoid_definition(const Monoid& monoid, int index, bool wide);
 
 }  // namespace tunesmith::row_program

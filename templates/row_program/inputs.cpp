@@ -15,7 +15,8 @@ namespace {
 /// huge row would leave nothing to check in any other.
 double element(std::int64_t row, std::int64_t column, std::int64_t cols, DType dtype, bool summed,
                std::uint64_t bits) noexcept {
-  const double normal = bell(bits), huge = dtype == DType::f16 ? 6e4 : 3e38;
+  const bool wide = dtype == DType::f64;
+  const double normal = bell(bits), huge = dtype == DType::f16 ? 6e4 : wide ? 1.7e308 : 3e38;
   switch (summed && row >= 1 && row <= 5 ? -1 : row) {
     case 0: return 0;
     case 1: return column == cols / 2 ? INFINITY : normal;
@@ -23,14 +24,14 @@ double element(std::int64_t row, std::int64_t column, std::int64_t cols, DType d
     case 3: return column == cols - 1 ? NAN : normal;
     case 4: return huge * (uniform(bits) - 0.5) * 2;
     case 5: return -INFINITY;
-    case 6: return 1e4 + normal;  // a large common offset
-    case 7: return normal * 1e-21;
-    case 8: return normal * 1e-40;
-    case 9: return column == cols / 3 ? 1e4 : normal * 1e-3;  // one dominates
-    case 10: return -7.25;                                    // all alike
-    case 11: return std::exp(20 * (uniform(bits) - 0.5));     // of all sizes
-    case 12: return column == cols - 1 ? 0x1.0p-10 : 0;       // whole threads see nothing but zeros
-    case 13: return std::floor(4 * uniform(bits)) - 2;        // ties
+    case 6: return 1e4 + normal;                                          // a large common offset
+    case 7: return normal * (wide ? 1e-156 : 1e-21);                      // squares near the smallest normal numbers
+    case 8: return normal * (wide ? 1e-310 : 1e-40);                      // denormals
+    case 9: return column == cols / 3 ? 1e4 : normal * 1e-3;              // one dominates
+    case 10: return -7.25;                                                // all alike
+    case 11: return std::exp((wide ? 200 : 20) * (uniform(bits) - 0.5));  // of all sizes
+    case 12: return column == cols - 1 ? 0x1.0p-10 : 0;                   // whole threads see nothing but zeros
+    case 13: return std::floor(4 * uniform(bits)) - 2;                    // ties
     case 14: return 100 * normal;
     default: return normal * 2;
   }

@@ -34,6 +34,7 @@ std::int64_t stride_of(const RowProgramProblem& problem, const std::string& arra
 
 DType dtype_of(Type type) {
   switch (type) {
+    case Type::f64: return DType::f64;
     case Type::f32: return DType::f32;
     case Type::f16: return DType::f16;
     case Type::bf16: return DType::bf16;
@@ -48,6 +49,7 @@ DType dtype_of(Type type) {
 
 Type type_of(DType dtype) {
   switch (dtype) {
+    case DType::f64: return Type::f64;
     case DType::f16: return Type::f16;
     case DType::bf16: return Type::bf16;
     default: return Type::f32;
@@ -82,6 +84,7 @@ std::vector<double> numbers_of(const RowProgramProblem& problem, const Program& 
 row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   row::Shape shape;
   shape.is_program = true;
+  shape.computes_in_f64 = computes_in_f64(program);
   shape.rows = problem.rows;
   shape.cols = problem.cols;
   shape.in_place = !problem.in_place.empty();
@@ -169,7 +172,7 @@ row::OwnParams params_of(const RowProgramProblem& problem, const Program& progra
     if (number.type == Type::i32)
       params.integer(number_member(number.name), static_cast<std::int64_t>(values[i]));
     else
-      params.real(number_member(number.name), values[i]);
+      params.real(number_member(number.name), values[i], computes_in_f64(program));
   }
   return params;
 }
@@ -211,7 +214,7 @@ void check_supported(const Program& program, std::string_view text) {
     const bool along_columns = array.kind == Kind::full || array.kind == Kind::col || array.kind == Kind::group;
     if (array.type == Type::boolean || (array.type == Type::i32 && along_columns))
       reject(array.place, "the array '" + array.name + "' has elements of " + std::string(enum_name(*array.type)) +
-                              "; arrays with columns have f32, f16, bf16, e4m3, e5m2 or i8, others i32, too");
+                              "; arrays with columns have f64, f32, f16, bf16, e4m3, e5m2 or i8, others i32, too");
   };
   for (const Input& input : program.inputs) check_elements(input);
   for (const Output& output : program.outputs) check_elements(output);
