@@ -11,14 +11,6 @@
 namespace tunesmith::cli {
 namespace {
 
-template <typename T>
-std::vector<T> values_in(const std::string& file) {
-  const std::size_t header = file.find('\n') + 1;
-  std::vector<T> values((file.size() - header) / sizeof(T));
-  std::memcpy(values.data(), file.data() + header, values.size() * sizeof(T));
-  return values;
-}
-
 class CliCrossEntropy : public CliTest {
  protected:
   CliCrossEntropy() {

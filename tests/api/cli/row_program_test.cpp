@@ -19,6 +19,23 @@ TEST_F(CliTest, RowProgramRunsFromAFile) {
   EXPECT_EQ(floats_in(read("y.npy")), (std::vector<float>{6, 10, 8, 10, 4, 8}));
 }
 
+// A file of doubles makes `float` f64.
+TEST_F(CliTest, RowProgramsOfDoublesComputeInF64) {
+  const std::string text = write("third.row",
+                                 "in x : float[row, col]\n"
+                                 "num by : f32 = 0.1\n"
+                                 "out y : float[row, col] = x / 3 + by\n");
+  write("x.npy", npy<double>(NpyType::f8, {1, 2}, {1, 1e300}));
+  const nlohmann::json result = run_json({"run", "row_program", "--device", "host", "--program", text, "--input",
+                                          "x=" + path("x.npy"), "--output", "y=" + path("y.npy")});
+  EXPECT_EQ(result["verified"], true);
+  EXPECT_EQ(result["problem"]["dtype"], "f64");
+  const std::vector<double> y = values_in<double>(read("y.npy"));
+  ASSERT_EQ(y.size(), 2U);
+  EXPECT_NEAR(y[0], 1.0 / 3 + 0.1, 2e-16);
+  EXPECT_NEAR(y[1] / 1e300, 1.0 / 3, 1e-16);
+}
+
 TEST_F(CliTest, RowProgramRunsByAShippedName) {
   const nlohmann::json result = run_json(
       {"run", "row_program", "--device", "host", "--program", "rms_norm", "--rows", "5", "--cols", "77", "--dtype", "bf16"});
