@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "tests/api/cli/arrays.h"
 #include "tests/api/cli/process.h"
