@@ -209,7 +209,8 @@ BoundedOf<Real> round_to_type(Type type, const BoundedOf<Real>& value) noexcept 
 template <typename Real>
 bool accepts(Type type, double result, const BoundedOf<Real>& expected) noexcept {
   if (expected.bound == anything) return true;
-  if (type == Type::boolean) return expected.bound > 0 || (result != 0) == (expected.value != 0);
+  if (type == Type::boolean)
+    return (result == 0 || result == 1) && (expected.bound > 0 || (result != 0) == (expected.value != 0));
   const double low = round_to_type(type, expected.value - expected.bound);
   const double high = round_to_type(type, expected.value + expected.bound);
   if (std::isnan(low) || std::isnan(high)) return std::isnan(result);

@@ -53,7 +53,7 @@ std::string element_type(Type type) {
     case Type::e5m2: return "e5m2";
     case Type::i8: return "i8";
     case Type::i32: return "int";
-    case Type::boolean: return "u8";
+    case Type::boolean: return "i8";  // 0 and 1
   }
   return {};
 }
@@ -102,6 +102,17 @@ std::string as_number(const std::string& text, Type type, bool wide) {
   if (type == Type::boolean) return "(" + text + (wide ? " ? 1.0 : 0.0)" : " ? 1.0f : 0.0f)");
   if (type == Type::i32) return "static_cast<" + number_type(wide) + ">(" + text + ")";
   return text;
+}
+
+std::string as_value(const std::string& element, Type type, bool wide) {
+  if (type == Type::i32) return "integer_of_number(" + element + ")";
+  if (type == Type::boolean) return "(" + element + (wide ? " != 0.0)" : " != 0.0f)");
+  return element;
+}
+
+std::string as_element(const std::string& text, Type type, Type stored, bool wide) {
+  if (stored != Type::i32) return as_number(text, type, wide);
+  return "number_with<" + number_type(wide) + ">(" + (type == Type::f32 ? "integer_of(" + text + ")" : text) + ")";
 }
 
 std::string bare(const std::string& text) {

@@ -8,7 +8,7 @@
 
 namespace tunesmith::row_program {
 
-/// The device type of elements: "float", "bf16", "int".
+/// The device type of elements: "float", "bf16", "int"; booleans are "i8".
 std::string element_type(Type type);
 /// `wide`, here and below: the program computes in f64 (computes_in_f64()).
 /// The device type of numbers: "float" or "double".
@@ -20,6 +20,10 @@ std::string value_type_text(Type type, bool wide);
 std::string number_literal(double value, bool wide);
 /// The value of an Operation::constant.
 std::string constant_text(const Node& of, bool wide);
+/// An element of an array as a value of the program: booleans are numbers in vectors, and i32 hidden in them.
+std::string as_value(const std::string& element, Type type, bool wide);
+/// A value as an element of a vector that is stored with this type.
+std::string as_element(const std::string& text, Type type, Type stored, bool wide);
 /// A value as a number.
 std::string as_number(const std::string& text, Type type, bool wide);
 /// Drops brackets around a whole expression.

@@ -240,9 +240,10 @@ class Writer {
       if (output.kind != Kind::full && !output.sum_over_rows) continue;
       const int stored = stored_node(output),
                 at = position(program_.outputs, i) + (output.sum_over_rows ? full_outputs() : 0);
-      stores += "    results[" + std::to_string(at) +
-                "][j] = " + bare(as_number(expression(body, stored), node(stored).type, wide_)) + ";  // " +
-                (output.sum_over_rows ? "of " : "") + output.name + "\n";
+      stores += "    results[" + std::to_string(at) + "][j] = " +
+                bare(output.sum_over_rows ? as_number(expression(body, stored), node(stored).type, wide_)
+                                          : as_element(expression(body, stored), node(stored).type, *output.type, wide_)) +
+                ";  // " + (output.sum_over_rows ? "of " : "") + output.name + "\n";
     }
     const int results = full_outputs() + column_sums(program_);
     return "  template <typename Vector, int vector>\n" +
@@ -265,7 +266,8 @@ class Writer {
   /// `value`: at one rank.
   std::string store_of_top(const Output& output, const std::string& value) const {
     const std::string first = "row * params." + stride_member(output.name), rank = "[rank]";
-    const bool same_type = (*output.type == Type::i32) == (node(output.node).type == Type::i32);
+    const bool same_type =
+        *output.type != Type::boolean && (*output.type == Type::i32) == (node(output.node).type == Type::i32);
     if (value.ends_with(rank) && same_type)
       return "    store_chosen<" + element_type(*output.type) + ">(params." + address_member(output.name) + ", " + first +
              ", " + value.substr(0, value.size() - rank.size()) + ");\n";

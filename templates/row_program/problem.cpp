@@ -210,14 +210,6 @@ std::string arrays_text(const Program& program, std::int64_t cols, std::int64_t 
 void check_supported(const Program& program, std::string_view text) {
   const SourceText source{text, text_name};
   const auto reject = [&](Place place, const std::string& message) { source.fail(place, message, ErrorCode::unsupported); };
-  const auto check_elements = [&](const auto& array) {
-    const bool along_columns = array.kind == Kind::full || array.kind == Kind::col || array.kind == Kind::group;
-    if (array.type == Type::boolean || (array.type == Type::i32 && along_columns))
-      reject(array.place, "the array '" + array.name + "' has elements of " + std::string(enum_name(*array.type)) +
-                              "; arrays with columns have f64, f32, f16, bf16, e4m3, e5m2 or i8, others i32, too");
-  };
-  for (const Input& input : program.inputs) check_elements(input);
-  for (const Output& output : program.outputs) check_elements(output);
   for (const Output& output : program.outputs)
     if (output.kind == Kind::group && program.nodes[static_cast<std::size_t>(output.node)].stage == 0)
       reject(output.place, "the output '" + output.name +

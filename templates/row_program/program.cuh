@@ -44,6 +44,12 @@ template <typename... LoadedColumns>
 struct ColumnList {
   static constexpr int count = sizeof...(LoadedColumns);
 };
+template <typename LoadedColumns>
+struct ElementOf;
+template <typename Element, int count>
+struct ElementOf<Columns<Element, count>> {
+  using type = Element;
+};
 
 /// What a pass reads.
 struct PassUses {
@@ -65,6 +71,7 @@ struct RowsOfArray {
 /// A vector of a row, as the generated functions read it: element j is column `column + j`.
 template <int inputs, int columns, int size, typename Number>
 struct RowVector {
+  using Value = Number;
   static constexpr int vector = size;
   Number input[inputs > 0 ? inputs : 1][size];
   Number of_column[columns > 0 ? columns : 1][size];
@@ -73,11 +80,32 @@ struct RowVector {
 template <typename Program, const RowShape& shape>
 using VectorOf = RowVector<Program::Inputs::count, Program::ColumnArrays::count, shape.vector, Number<shape>>;
 
+/// Integers in vectors of numbers: the bits of a float, which only moves, or a double.
+template <typename Number>
+__device__ __forceinline__ Number number_with(int integer) {
+  if constexpr (is_same<Number, float>)
+    return float_of(static_cast<uint32>(integer));
+  else
+    return integer;
+}
+template <typename Number>
+__device__ __forceinline__ int integer_of_number(Number number) {
+  if constexpr (is_same<Number, float>)
+    return static_cast<int>(bits_of(number));
+  else
+    return static_cast<int>(number);
+}
+
 /// Programs that compute in double convert elements of other arrays.
-template <typename Value, typename Number, int vector>
+template <typename Element, typename Value, typename Number, int vector>
 __device__ __forceinline__ void convert(const Value (&elements)[vector], Number (&values)[vector]) {
 #pragma unroll
-  for (int j = 0; j < vector; ++j) values[j] = elements[j];
+  for (int j = 0; j < vector; ++j) {
+    if constexpr (is_same<Element, int>)
+      values[j] = number_with<Number>(integer_of_number(elements[j]));
+    else
+      values[j] = elements[j];
+  }
 }
 /// Returns a number as elements of an array are stored from it, so that a store rounds once.
 template <typename Element, typename Number>
@@ -86,6 +114,8 @@ __device__ __forceinline__ Compute<Element> storable(Number value) {
     return value;
   else if constexpr (is_same<Element, float>)
     return static_cast<float>(value);
+  else if constexpr (is_same<Element, int>)
+    return number_with<float>(integer_of_number(value));
   else
     return rounded_to_odd(value);
 }
@@ -107,7 +137,11 @@ __device__ __forceinline__ int load_integer(const void* array, int64 index) { re
 template <typename T, int columns, typename Vector>
 __device__ __forceinline__ Compute<T> load_of_group(const void* array, int64 stride, int cols, const Vector& v) {
   const int64 column = v.column < cols ? v.column : cols - 1;  // vectors after the row's end are loaded and ignored
-  return to_float(static_cast<const T*>(array)[v.row * stride + static_cast<uint32>(column) / columns]);
+  const T element = static_cast<const T*>(array)[v.row * stride + static_cast<uint32>(column) / columns];
+  if constexpr (is_same<T, int>)
+    return number_with<float>(element);
+  else
+    return to_float(element);
 }
 
 template <typename T, typename Number>
@@ -186,7 +220,7 @@ struct ResidentInputs<index, shape, config, Group, Storage, First, Rest...> {
       } else {
         Compute<First> elements[shape.vector];
         first.get(i, elements);
-        convert(elements, v.input[index]);
+        convert<First>(elements, v.input[index]);
       }
     }
     rest.template get<used>(i, v);
@@ -224,7 +258,7 @@ __device__ __forceinline__ void load_columns_from(const typename Program::Params
     } else {
       typename First::Value elements[shape.vector];
       First::template load<shape>(Program::template column_array<index>(params), row, column, inside, elements);
-      convert(elements, v.of_column[index]);
+      convert<typename ElementOf<First>::type>(elements, v.of_column[index]);
     }
   }
   load_columns_from<Program, used, index + 1>(params, row, column, inside, v, ColumnList<Rest...>());

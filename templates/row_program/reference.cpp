@@ -46,6 +46,8 @@ std::vector<double> elements_of_row(const HostArray& array, Kind kind, std::int6
   std::vector<double> values(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i)
     values[static_cast<std::size_t>(i)] = read_element(array.info.dtype, array.data, elements.first + i * elements.step);
+  if (array.info.dtype == DType::u8)  // booleans
+    for (double& value : values) value = value != 0 ? 1 : 0;
   return values;
 }
 

@@ -98,7 +98,7 @@ struct StagedInputs<index, shape, config, Group, First, Rest...> {
       } else {
         Compute<First> elements[shape.vector];
         first.get(i, elements);
-        convert(elements, v.input[index]);
+        convert<First>(elements, v.input[index]);
       }
     }
     rest.template get<used>(i, v);
@@ -163,7 +163,7 @@ struct KeptColumns<index, shape, config, Group, Columns<Element, count>, Rest...
       } else {
         Compute<Stored> elements[shape.vector];
         first.get(i, elements);
-        convert(elements, v.of_column[index]);
+        convert<Stored>(elements, v.of_column[index]);
       }
     }
     rest.template get<used>(i, v);

@@ -46,7 +46,7 @@ struct StridedInputs<index, config, First, Rest...> {
       } else {
         Compute<First> elements[config.vector];
         first[i].unpack(elements);
-        convert(elements, values[index]);
+        convert<First>(elements, values[index]);
       }
     }
     rest.template get<used>(i, values);
@@ -65,8 +65,13 @@ __device__ __forceinline__ void load_column(const typename Program::Params&, int
 template <typename Program, unsigned used, int index, typename Vector, typename Element, int count, typename... Rest>
 __device__ __forceinline__ void load_column(const typename Program::Params& params, int64 column, Vector& v,
                                             ColumnList<Columns<Element, count>, Rest...>) {
-  if constexpr ((used >> index & 1u) != 0)
-    v.of_column[index][0] = load_value<Element>(Program::template column_array<index>(params), column);
+  if constexpr ((used >> index & 1u) != 0) {
+    const void* const array = Program::template column_array<index>(params);
+    if constexpr (is_same<Element, int>)
+      v.of_column[index][0] = number_with<typename Vector::Value>(load_integer(array, column));
+    else
+      v.of_column[index][0] = load_value<Element>(array, column);
+  }
   load_column<Program, used, index + 1>(params, column, v, ColumnList<Rest...>());
 }
 

@@ -36,7 +36,7 @@ struct TiledInputs<index, shape, config, First, Rest...> {
       } else {
         Compute<First> elements[shape.vector];
         first[i].unpack(elements);
-        convert(elements, v.input[index]);
+        convert<First>(elements, v.input[index]);
       }
     }
     rest.template get<used>(i, v);

@@ -106,20 +106,21 @@ std::string ValueTexts::leaf_text(const FunctionBody& body, int index) const {
   }
   const Input& input = program_.inputs[at];
   const std::string which = std::to_string(position(program_.inputs, at));
-  if (input.kind == Kind::full) return "v.input[" + which + "][j]";
-  if (input.kind == Kind::col) return "v.of_column[" + which + "][j]";
+  const auto value = [&](const std::string& element) { return as_value(element, *input.type, wide_); };
+  if (input.kind == Kind::full) return value("v.input[" + which + "][j]");
+  if (input.kind == Kind::col) return value("v.of_column[" + which + "][j]");
   // Operands of a function are double, whatever the array has.
   const bool converts = wide_ && *input.type != Type::f64 && *input.type != Type::i32;
   const auto converted = [&](const std::string& text) { return converts ? "static_cast<double>(" + text + ")" : text; };
   if (input.kind == Kind::group)
-    return converted("load_of_group<" + element_type(*input.type) + ", columns_of_group>(params." +
-                     address_member(input.name) + ", params." + stride_member(input.name) + ", params.row.cols, v)");
+    return value(converted("load_of_group<" + element_type(*input.type) + ", columns_of_group>(params." +
+                           address_member(input.name) + ", params." + stride_member(input.name) + ", params.row.cols, v)"));
   const std::string element = input.kind == Kind::row   ? "row"
                               : input.kind == Kind::top ? "row * params." + stride_member(input.name) + " + rank"
                                                         : "0";
   const std::string place = "(params." + address_member(input.name) + ", " + element + ")";
   if (*input.type == Type::i32) return "load_integer" + place;
-  return converted("load_value<" + element_type(*input.type) + ">" + place);
+  return value(converted("load_value<" + element_type(*input.type) + ">" + place));
 }
 
 std::string ValueTexts::reduced_text(const Node& of) const {

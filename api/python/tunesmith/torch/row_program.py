@@ -34,11 +34,12 @@ _TYPES = {
     "e4m3": torch.float8_e4m3fn,
     "e5m2": torch.float8_e5m2,
     "i8": torch.int8,
+    "u8": torch.bool,
 }
 _ROWS, _COLS = 3, 4096  # of arrays that are described without a problem
 #: What torch's autocast computes in float32; float64 stays.
 _FLOAT32_UNDER_AUTOCAST = {"layer_norm"}
-_NAMES = {dtype: name for name, dtype in _TYPES.items()}
+_NAMES = {**{dtype: name for name, dtype in _TYPES.items()}, torch.uint8: "u8"}
 
 
 def row_program(program: str, *inputs: torch.Tensor, numbers: Mapping[str, float] | None = None) -> Any:
