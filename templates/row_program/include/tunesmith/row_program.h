@@ -22,7 +22,7 @@ struct RowProgramArray {
   std::string name;
   bool output = false;
   RowProgramDims dims = RowProgramDims::full;
-  std::optional<DType> dtype{};  ///< absent: RowProgramProblem::dtype
+  std::optional<DType> dtype{};  ///< absent: RowProgramProblem::dtype; u8 for `bool`, a byte 0 or 1
   bool operator==(const RowProgramArray&) const = default;
 };
 
