@@ -19,9 +19,10 @@ requires std::is_arithmetic_v<Number> std::string member(std::string_view name, 
   return member(name, std::to_string(value));
 }
 
-/// Returns the device type of floating-point elements: float, double, tunesmith::f16, tunesmith::bf16.
+/// Returns the device type of elements: float, double, int, tunesmith::f16, tunesmith::bf16.
 inline std::string device_type(DType dtype) {
   if (dtype == DType::f64) return "double";
+  if (dtype == DType::i32) return "int";
   return dtype == DType::f32 ? "float" : "tunesmith::" + std::string(name(dtype));
 }
 

@@ -167,7 +167,7 @@ template <typename Edges>
 struct ByteEdges : Edges {
   template <typename T, int count, LoadHint hint>
   static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
-                                                          float outside) {
+                                                          Compute<T> outside) {
     if constexpr (sizeof(T) == 1)
       return BranchedEdges::load<T, count, hint>(row, column, range, inside, outside);
     else
@@ -175,7 +175,7 @@ struct ByteEdges : Edges {
   }
   template <typename T, int count, StoreHint hint>
   static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
-                                               const float (&values)[count]) {
+                                               const Compute<T> (&values)[count]) {
     Edges::template store<T, count, hint>(row, column, range, inside, values);
   }
 };

@@ -32,7 +32,8 @@ struct Shape {
   Rows out;
   int more_outputs = 0;  ///< number of outputs after `out`
   std::array<Rows, 3> more_out{};
-  bool is_program = false;  ///< a row program; `input` and `output` are then the widest dtypes
+  bool is_program = false;       ///< a row program; `input` and `output` are then the widest dtypes
+  bool computes_in_f64 = false;  ///< a row program with an array of f64, which may be any
   bool in_place = false;
   bool writes = true;  ///< writes rows; otherwise only a few numbers per row, and `out` equals in[0]
   bool logarithm = false;
@@ -51,7 +52,7 @@ struct Shape {
 
   bool backward() const noexcept { return inputs == 2 && !is_program; }
   /// Returns whether elements are f64. Values and sums of a row are double then, as large as two floats.
-  bool wide() const noexcept { return input == DType::f64; }
+  bool wide() const noexcept { return input == DType::f64 || computes_in_f64; }
   /// Returns the registers that a value of a row takes.
   int words_of_value() const noexcept { return wide() ? 2 : 1; }
   DType input_dtype(int index) const noexcept { return in[static_cast<std::size_t>(index)].dtype.value_or(input); }

@@ -13,13 +13,15 @@ constexpr double moment_roundings = 16;  // merges of partial results
 
 }  // namespace
 
-Accumulator::Accumulator(const Reduction& reduction, const Monoid* monoid)
+template <typename Real>
+Accumulator<Real>::Accumulator(const Reduction& reduction, const Monoid* monoid)
     : reducer_(reduction.reducer), monoid_(monoid), low_(-anything), high_(-anything), largest_(-anything) {
   if (reducer_ == Reducer::all) sum_ = 1;
 }
 
-void Accumulator::add(std::int64_t column, const Bounded* terms) {
-  const Bounded& term = terms[0];
+template <typename Real>
+void Accumulator<Real>::add(std::int64_t column, const BoundedOf<Real>* terms) {
+  const BoundedOf<Real>& term = terms[0];
   count_ += 1;
   switch (reducer_) {
     case Reducer::sum:
@@ -47,9 +49,10 @@ void Accumulator::add(std::int64_t column, const Bounded* terms) {
   }
 }
 
-Outcomes Accumulator::outcomes(int part) {
-  const auto one = [](const Bounded& value) {
-    Outcomes all;
+template <typename Real>
+Outcomes<Real> Accumulator<Real>::outcomes(int part) {
+  const auto one = [](const BoundedOf<Real>& value) {
+    Outcomes<Real> all;
     all.add(value);
     return all;
   };
@@ -58,12 +61,12 @@ Outcomes Accumulator::outcomes(int part) {
     case Reducer::mean: {
       Outcomes all = terms_.outcomes(sum_roundings);
       for (std::size_t k = 0; k < all.count; ++k)
-        all.values[k] = apply(Operation::divide, all.values[k], {count_, 0}, {}, false);
+        all.values[k] = apply<Real>(Operation::divide, all.values[k], {count_, 0}, {}, false);
       return all;
     }
     case Reducer::max:
     case Reducer::min: {
-      const double sign = reducer_ == Reducer::min ? -1 : 1;
+      const Real sign = reducer_ == Reducer::min ? -1 : 1;
       if (uncertain_) return one({sign * largest_, anything});
       if (first_nan_ >= 0) return one({std::nan(""), 0});
       return one({sign * largest_, low_ == high_ ? 0 : std::max(high_ - largest_, largest_ - low_)});
@@ -81,7 +84,8 @@ Outcomes Accumulator::outcomes(int part) {
   return {};
 }
 
-Bounded Accumulator::custom(int part) {
+template <typename Real>
+BoundedOf<Real> Accumulator<Real>::custom(int part) {
   if (!chain_.empty()) partials_.insert(partials_.end(), chain_.begin(), chain_.end());
   chain_.clear();
   const std::size_t width = monoid_->identity.size();
@@ -96,7 +100,8 @@ Bounded Accumulator::custom(int part) {
   return partials_[static_cast<std::size_t>(part)];
 }
 
-void Accumulator::add_extreme(Bounded term, std::int64_t column) {
+template <typename Real>
+void Accumulator<Real>::add_extreme(BoundedOf<Real> term, std::int64_t column) {
   const bool argument = reducer_ == Reducer::argmax || reducer_ == Reducer::argmin;
   if (term.bound == anything) {
     uncertain_ = true;
@@ -120,7 +125,8 @@ void Accumulator::add_extreme(Bounded term, std::int64_t column) {
   largest_ = std::max(largest_, term.value);
 }
 
-std::vector<std::int64_t> Accumulator::candidates() {
+template <typename Real>
+std::vector<std::int64_t> Accumulator<Real>::candidates() {
   std::erase_if(candidates_, [&](const Candidate& c) { return c.high < low_; });
   std::vector<std::int64_t> columns;
   for (const Candidate& c : candidates_) columns.push_back(c.column);
@@ -134,13 +140,15 @@ std::vector<std::int64_t> Accumulator::candidates() {
   return columns;
 }
 
-Bounded Accumulator::argument() {
+template <typename Real>
+BoundedOf<Real> Accumulator<Real>::argument() {
   const std::vector<std::int64_t> columns = candidates();
-  const auto first = static_cast<double>(columns.front()), last = static_cast<double>(columns.back());
+  const auto first = static_cast<Real>(columns.front()), last = static_cast<Real>(columns.back());
   return {first, last - first};
 }
 
-void Accumulator::add_lse(const Bounded& term) {
+template <typename Real>
+void Accumulator<Real>::add_lse(const BoundedOf<Real>& term) {
   if (term.bound == anything) {
     uncertain_ = true;
     return;
@@ -153,44 +161,48 @@ void Accumulator::add_lse(const Bounded& term) {
     return;
   }
   if (term.value > largest_) {
-    const double factor = std::isinf(largest_) ? 0 : std::exp(largest_ - term.value), distance = term.value - largest_;
+    const Real factor = std::isinf(largest_) ? 0 : std::exp(largest_ - term.value), distance = term.value - largest_;
     weighted_distance_ = factor == 0 ? 0 : factor * (weighted_distance_ + distance * sum_);
     sum_ *= factor;
     bound_ *= factor;
     largest_ = term.value;
   }
-  const double weight = std::exp(term.value - largest_);
+  const Real weight = std::exp(term.value - largest_);
   sum_ += weight;
   bound_ += weight * std::expm1(term.bound);
   largest_bound_ = std::max(largest_bound_, term.bound);
   weighted_distance_ += weight * (largest_ - term.value);
 }
 
-Bounded Accumulator::lse(int part) const {
-  const double maximum = first_nan_ >= 0 ? std::nan("") : largest_;
+template <typename Real>
+BoundedOf<Real> Accumulator<Real>::lse(int part) const {
+  const Real maximum = first_nan_ >= 0 ? std::nan("") : largest_;
   if (uncertain_) return {maximum, anything};
-  const double spread = low_ == high_ ? 0 : std::max(high_ - largest_, largest_ - low_);
+  const Real spread = low_ == high_ ? 0 : std::max(high_ - largest_, largest_ - low_);
   if (part == 1 || !std::isfinite(maximum)) {
     if (part == 2) return {std::nan(""), 0};
     return {maximum, std::isfinite(maximum) ? spread : 0};
   }
-  const FunctionError error = function_error(Operation::exp);
-  const double rounding = allowed_rounding(weighted_distance_, 2 * error.of_argument) +
-                          allowed_rounding(sum_, error.constant + lse_roundings + sum_roundings);
-  const double sum_bound = bound_ + rounding;
+  const FunctionError<Real> error = function_error<Real>(Operation::exp);
+  const Real of_difference = std::max<Real>(error.of_argument, 1);  // the exponent itself is rounded
+  const Real rounding = allowed_rounding(weighted_distance_, 2 * of_difference) +
+                        allowed_rounding(sum_, error.constant + lse_roundings + sum_roundings) +
+                        evaluation_rounding(count_, sum_ + weighted_distance_);
+  const Real sum_bound = bound_ + rounding;
   // The sum is relative to the maximum, which is itself uncertain.
   if (part == 2) return in_range(sum_, sum_bound + (sum_ + sum_bound) * std::expm1(spread));
   // Where the errors of the terms exceed half of the sum, its logarithm has no useful bound; but lse changes by no more than
   // the term with the largest error does.
   const bool uncertain_terms = sum_bound > sum_ / 2;
-  Bounded logarithm =
-      apply(Operation::log, {sum_, uncertain_terms ? std::min(rounding, sum_ / 2) : sum_bound}, {}, {}, false);
+  BoundedOf<Real> logarithm =
+      apply<Real>(Operation::log, {sum_, uncertain_terms ? std::min(rounding, sum_ / 2) : sum_bound}, {}, {}, false);
   if (uncertain_terms) logarithm.bound += largest_bound_;
   return in_range(maximum + logarithm.value, logarithm.bound + allowed_rounding(maximum + logarithm.value));
 }
 
-void Accumulator::add_moments(const Bounded& term) {
-  const double before = term.value - mean_;
+template <typename Real>
+void Accumulator<Real>::add_moments(const BoundedOf<Real>& term) {
+  const Real before = term.value - mean_;
   mean_ += before / count_;
   squares_ += before * (term.value - mean_);
   terms_.add(term);
@@ -205,14 +217,15 @@ void Accumulator::add_moments(const Bounded& term) {
 /// A kernel merges partial means, which are in range if the terms are, or it adds the terms, and a sum of them may overflow:
 /// then the mean is infinite or NaN, and so are the deviations. In both cases the sum of squared deviations grows, and it
 /// is infinite from where it exceeds f32, even if the variance does not.
-Outcomes Accumulator::moments(int part) const {
-  const Outcomes sums = terms_.outcomes(sum_roundings);
-  Outcomes all;
+template <typename Real>
+Outcomes<Real> Accumulator<Real>::moments(int part) const {
+  const Outcomes<Real> sums = terms_.outcomes(sum_roundings);
+  Outcomes<Real> all;
   if (terms_.bound() == anything) {
     all.add({mean_, anything});
     return all;
   }
-  const auto add_infinite = [&](const Bounded& sum, bool deviates) {
+  const auto add_infinite = [&](const BoundedOf<Real>& sum, bool deviates) {
     const bool is_nan = part != 0 && (std::isnan(sum.value) || !deviates);
     all.add({part == 0 ? sum.value : is_nan ? std::nan("") : anything, 0});
   };
@@ -221,25 +234,28 @@ Outcomes Accumulator::moments(int part) const {
     for (std::size_t k = 0; k < sums.count; ++k) add_infinite(sums.values[k], false);
     return all;
   }
-  const double variance = squares_ / count_, deviation = std::sqrt(variance), spread = bound_squares_ / count_;
+  const Real variance = squares_ / count_, deviation = std::sqrt(variance), spread = bound_squares_ / count_;
   // The deviations are 0 exactly where all terms are equal and exact; a quotient may still be rounded.
   // Of denormal numbers, each element may also move the mean by half of their spacing too little.
-  const double mean_error = allowed_rounding(magnitude_, moment_roundings) + static_cast<double>(count_) * 0x1p-150;
-  const double bound = 2 * deviation * (std::sqrt(spread) + mean_error) + spread + mean_error * mean_error +
-                       allowed_rounding(variance, moment_roundings + sum_roundings);
-  const Bounded mean = in_range(mean_, terms_.bound() / count_ + mean_error);
-  const bool surely = (variance - bound) * count_ >= most_f32, perhaps = (variance + bound) * count_ >= most_f32;
-  if (!surely) all.add(part == 0 ? mean : Bounded{std::min(variance, most_f32), bound});
-  if (perhaps) all.add(part == 0 ? mean : Bounded{anything, 0});
+  const Real mean_error = allowed_rounding(magnitude_, moment_roundings) + count_ * Arithmetic<Real>::half_denormal +
+                          evaluation_rounding(count_, magnitude_);
+  const Real bound = 2 * deviation * (std::sqrt(spread) + mean_error) + spread + mean_error * mean_error +
+                     allowed_rounding(variance, moment_roundings + sum_roundings) + evaluation_rounding(count_, variance);
+  const BoundedOf<Real> mean = in_range(mean_, terms_.bound() / count_ + mean_error);
+  const bool surely = (variance - bound) * count_ >= Arithmetic<Real>::most,
+             perhaps = (variance + bound) * count_ >= Arithmetic<Real>::most;
+  if (!surely) all.add(part == 0 ? mean : BoundedOf<Real>{std::min(variance, Arithmetic<Real>::most), bound});
+  if (perhaps) all.add(part == 0 ? mean : BoundedOf<Real>{anything, 0});
   for (std::size_t k = 0; k < sums.count; ++k)
     if (!std::isfinite(sums.values[k].value)) add_infinite(sums.values[k], true);
   return all;
 }
 
-void Accumulator::combine(Bounded* left, const Bounded* right) {
+template <typename Real>
+void Accumulator<Real>::combine(BoundedOf<Real>* left, const BoundedOf<Real>* right) {
   const std::size_t width = monoid_->identity.size();
   scratch_.resize(monoid_->nodes.size());
-  const auto at = [&](int node) { return node < 0 ? Bounded{} : scratch_[static_cast<std::size_t>(node)]; };
+  const auto at = [&](int node) { return node < 0 ? BoundedOf<Real>{} : scratch_[static_cast<std::size_t>(node)]; };
   for (std::size_t n = 0; n < scratch_.size(); ++n) {
     const Node& node = monoid_->nodes[n];
     if (node.operation == Operation::parameter) {
@@ -256,16 +272,20 @@ void Accumulator::combine(Bounded* left, const Bounded* right) {
   for (std::size_t i = 0; i < width; ++i) left[i] = at(monoid_->results[i]);
 }
 
-void Accumulator::add_custom(const Bounded* terms) {
+template <typename Real>
+void Accumulator<Real>::add_custom(const BoundedOf<Real>* terms) {
   const std::size_t width = monoid_->identity.size();
   if (chain_.empty()) {
-    for (const double value : monoid_->identity) chain_.push_back({value, 0});
+    for (const Real value : monoid_->identity) chain_.push_back({value, 0});
   }
   combine(chain_.data(), terms);
-  if (std::fmod(count_, static_cast<double>(chain)) == 0) {
+  if (std::fmod(count_, static_cast<Real>(chain)) == 0) {
     partials_.insert(partials_.end(), chain_.begin(), chain_.begin() + static_cast<std::ptrdiff_t>(width));
     chain_.clear();
   }
 }
+
+template class Accumulator<double>;
+template class Accumulator<long double>;
 
 }  // namespace tunesmith::row_program

@@ -28,7 +28,7 @@ Tuple combine(const Monoid& monoid, const Tuple& left, const Tuple& right) {
       case Operation::parameter: values[n] = index < left.size() ? left[index] : right[index - left.size()]; break;
       case Operation::constant: values[n] = node.value; break;
       case Operation::round_to: values[n] = round_to_type(node.type, at(node.operands[0])); break;
-      default: values[n] = apply(node.operation, {at(node.operands[0]), at(node.operands[1]), at(node.operands[2])});
+      default: values[n] = apply<double>(node.operation, {at(node.operands[0]), at(node.operands[1]), at(node.operands[2])});
     }
   }
   Tuple result;

@@ -52,7 +52,8 @@ void add_column_sums(LaunchPlan& plan, const row::TypedConfig& config, const row
     plan.kernels.front().grid = folded_grid(params.groups * blocks_of_group, blocks_of_group);
     // The words that blocks of a grid exchange follow the partial sums.
     const std::int64_t cols = round_up(shape.cols, 32);
-    plan.workspace_bytes += 2 * static_cast<std::int64_t>(sizeof(float)) * shape.column_sums * params.groups * cols;
+    plan.workspace_bytes +=
+        2 * static_cast<std::int64_t>(sizeof(float)) * shape.words_of_value() * shape.column_sums * params.groups * cols;
     if (config.variant != row::Variant::grid) plan.workspace_use = WorkspaceUse::scratch;
   }
   add_column_sums_kernel(plan, shape.cols, device);

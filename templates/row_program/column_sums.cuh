@@ -19,13 +19,13 @@ namespace tunesmith {
 /// Rows that a thread adds before it adds their sum to the partial sums in the workspace.
 constexpr int rows_of_partial = 64;
 
-/// Partial sums in the workspace: for each sum, and for the sum and its rounding error, RowParams::groups rows of floats.
+/// Partial sums in the workspace: for each sum, and for the sum and its rounding error, RowParams::groups rows of numbers.
 template <const RowShape& shape>
 struct PartialSums {
   static constexpr int64 padded_cols = (shape.cols + 31) / 32 * 32;
 
-  static __device__ __forceinline__ float* row(const RowParams& params, int sum, int which, int64 group) {
-    return static_cast<float*>(params.workspace) + ((2 * sum + which) * params.groups + group) * padded_cols;
+  static __device__ __forceinline__ Number<shape>* row(const RowParams& params, int sum, int which, int64 group) {
+    return static_cast<Number<shape>*>(params.workspace) + ((2 * sum + which) * params.groups + group) * padded_cols;
   }
   /// Returns whether a group has more than one partial result, so that additions lose digits; `rows`: of a partial result.
   static __device__ __forceinline__ bool several(const RowParams& params, int rows) {
@@ -37,27 +37,27 @@ struct PartialSums {
   /// Adds a vector; `first`: the group's partial sums hold nothing yet; `rows`: of a partial result. Vectors after the row's
   /// end are ignored.
   static __device__ __forceinline__ void add(const RowParams& params, int sum, int64 group, int64 column, bool first,
-                                             int rows, const float (&values)[shape.vector]) {
+                                             int rows, const Number<shape> (&values)[shape.vector]) {
     if (column >= shape.cols) return;
-    float *const totals = row(params, sum, 0, group), *const losses = row(params, sum, 1, group);
-    float total[shape.vector], lost[shape.vector];
+    Number<shape>*const totals = row(params, sum, 0, group), *const losses = row(params, sum, 1, group);
+    Number<shape> total[shape.vector], lost[shape.vector];
     if (first) {
 #pragma unroll
       for (int j = 0; j < shape.vector; ++j) lost[j] = 0.0f;
-      store_whole<float, shape.vector, StoreHint::plain>(totals, column, values);
+      store_whole<Number<shape>, shape.vector, StoreHint::plain>(totals, column, values);
     } else {
-      load_whole<float, shape.vector, LoadHint::plain>(totals, column).unpack(total);
-      load_whole<float, shape.vector, LoadHint::plain>(losses, column).unpack(lost);
+      load_whole<Number<shape>, shape.vector, LoadHint::plain>(totals, column).unpack(total);
+      load_whole<Number<shape>, shape.vector, LoadHint::plain>(losses, column).unpack(lost);
 #pragma unroll
       for (int j = 0; j < shape.vector; ++j) {
-        CompensatedSum all{total[j], lost[j]};
+        CompensatedSumOf<Number<shape>> all{total[j], lost[j]};
         all.include(values[j]);
         total[j] = all.sum;
         lost[j] = all.lost;
       }
-      store_whole<float, shape.vector, StoreHint::plain>(totals, column, total);
+      store_whole<Number<shape>, shape.vector, StoreHint::plain>(totals, column, total);
     }
-    if (several(params, rows)) store_whole<float, shape.vector, StoreHint::plain>(losses, column, lost);
+    if (several(params, rows)) store_whole<Number<shape>, shape.vector, StoreHint::plain>(losses, column, lost);
   }
 };
 
@@ -65,7 +65,7 @@ struct PartialSums {
 template <typename Program, const RowShape& shape, int vectors, typename Group>
 struct RegisterSums {
   static constexpr int sums = Program::sums;
-  float totals[sums][vectors][shape.vector];
+  Number<shape> totals[sums][vectors][shape.vector];
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
@@ -101,7 +101,7 @@ struct RegisterSums {
 
  private:
   /// Adds the sums of a block's groups of lanes. Returns true in the lanes that have the totals.
-  __device__ __forceinline__ bool add_groups_of_block(float (&values)[vectors][shape.vector]) {
+  __device__ __forceinline__ bool add_groups_of_block(Number<shape> (&values)[vectors][shape.vector]) {
     constexpr int lanes = Group::group_size, warps = Group::threads / 32;
 #pragma unroll
     for (int i = 0; i < vectors; ++i)
@@ -111,14 +111,14 @@ struct RegisterSums {
         for (int distance = lanes; distance < 32; distance *= 2)
           values[i][j] = add(values[i][j], shuffle_xor(values[i][j], distance));
     if constexpr (warps > 1) {
-      TUNESMITH_SHARED(float, of_block, vectors* shape.vector* lanes);
+      TUNESMITH_SHARED(Number<shape>, of_block, vectors * shape.vector * lanes);
       for (int warp = 0; warp < warps; ++warp) {
         if (warp_index() == warp && lane_index() < lanes) {
 #pragma unroll
           for (int i = 0; i < vectors; ++i)
 #pragma unroll
             for (int j = 0; j < shape.vector; ++j) {
-              float& place = of_block[(i * shape.vector + j) * lanes + lane_index()];
+              Number<shape>& place = of_block[(i * shape.vector + j) * lanes + lane_index()];
               if (warp > 0) values[i][j] = add(place, values[i][j]);
               place = values[i][j];
             }
@@ -141,7 +141,7 @@ struct WorkspaceSums {
                                           ElementsInside inside, bool) const {
 #pragma unroll
     for (int s = 0; s < Program::sums; ++s) {
-      float values[shape.vector];
+      Number<shape> values[shape.vector];
 #pragma unroll
       for (int j = 0; j < shape.vector; ++j) values[j] = inside.holds(j) ? results[Program::Outputs::count + s][j] : 0.0f;
       PartialSums<shape>::add(params.row, s, group, column, first, 1, values);
@@ -156,21 +156,23 @@ __device__ __forceinline__ void finish_column_sums(const typename Program::Param
   if constexpr (sum < Program::sums) {
     constexpr int slices = threads / columns, warps = threads / 32;
     const int64 column = block_index() * columns + thread_index() % columns;
-    FloatPair total = SumOfTwoFloats::identity();
+    using Pair = PairOf<Number<shape>>;
+    using Add = SumOfTwo<Number<shape>>;
+    Pair total = Add::identity();
     if (column < columns_of<shape>(params.row)) {
       const bool several = PartialSums<shape>::several(params.row, rows);
 #pragma unroll 4
       for (int64 group = thread_index() / columns; group < params.row.groups; group += slices)
-        total = SumOfTwoFloats()(total, {PartialSums<shape>::row(params.row, sum, 0, group)[column],
-                                         several ? PartialSums<shape>::row(params.row, sum, 1, group)[column] : 0.0f});
+        total = Add()(total, {PartialSums<shape>::row(params.row, sum, 0, group)[column],
+                              several ? PartialSums<shape>::row(params.row, sum, 1, group)[column] : 0.0f});
     }
 #pragma unroll
-    for (int distance = columns; distance < 32; distance *= 2) total = SumOfTwoFloats()(total, shuffle_xor(total, distance));
-    TUNESMITH_SHARED(FloatPair, of_warps, warps * columns);
+    for (int distance = columns; distance < 32; distance *= 2) total = Add()(total, shuffle_xor(total, distance));
+    TUNESMITH_SHARED(Pair, of_warps, warps * columns);
     if (lane_index() < columns) of_warps[warp_index() * columns + lane_index()] = total;
     sync_block();
     if (thread_index() < columns && column < columns_of<shape>(params.row)) {
-      for (int warp = 1; warp < warps; ++warp) total = SumOfTwoFloats()(total, of_warps[warp * columns + thread_index()]);
+      for (int warp = 1; warp < warps; ++warp) total = Add()(total, of_warps[warp * columns + thread_index()]);
       Program::template store_sum<sum>(params, column, rounded(total));
     }
     sync_block();

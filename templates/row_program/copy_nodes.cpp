@@ -7,7 +7,9 @@ namespace tunesmith::row_program {
 int copy_node(const Node& node, const std::array<int, 3>& operands, int reduction, std::optional<Type> dtype, Graph& graph) {
   graph.set_place(node.place);
   switch (node.operation) {
-    case Operation::constant: return graph.constant(node.value, node.type);
+    case Operation::constant:
+      if (!dtype) return graph.constant(node.value, node.wide_value, node.type);
+      return graph.constant(graph.is_wide() ? node.wide_value : node.value, node.type);
     case Operation::round_to:
       if (node.to_problem_dtype && !dtype) return graph.round_to_problem_dtype(operands[0]);
       return graph.round_to(operands[0], node.to_problem_dtype ? *dtype : node.type);

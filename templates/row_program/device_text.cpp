@@ -1,6 +1,7 @@
 #include "templates/row_program/device_text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -44,6 +45,7 @@ std::string bits_text(double value) {
 
 std::string element_type(Type type) {
   switch (type) {
+    case Type::f64: return "double";
     case Type::f32: return "float";
     case Type::f16: return "f16";
     case Type::bf16: return "bf16";
@@ -51,14 +53,32 @@ std::string element_type(Type type) {
     case Type::e5m2: return "e5m2";
     case Type::i8: return "i8";
     case Type::i32: return "int";
-    case Type::boolean: return "u8";
+    case Type::boolean: return "i8";  // 0 and 1
   }
   return {};
 }
 
-std::string value_type_text(Type type) { return type == Type::boolean ? "bool" : type == Type::i32 ? "int" : "float"; }
+std::string number_type(bool wide) { return wide ? "double" : "float"; }
 
-std::string float_literal(double value) {
+std::string value_type_text(Type type, bool wide) {
+  return type == Type::boolean ? "bool" : type == Type::i32 ? "int" : number_type(wide);
+}
+
+namespace {
+
+std::string double_literal(double value) {
+  if (std::isnan(value)) return "double_of(0u, 0x7ff80000u)";
+  if (std::isinf(value)) return value > 0 ? "double_of(0u, 0x7ff00000u)" : "double_of(0u, 0xfff00000u)";
+  std::array<char, 48> text{};
+  std::string literal(text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr);
+  if (literal.find_first_of(".e") == std::string::npos) literal += ".0";
+  return literal.front() == '-' ? "(" + literal + ")" : literal;
+}
+
+}  // namespace
+
+std::string number_literal(double value, bool wide) {
+  if (wide) return double_literal(value);
   const auto narrow = static_cast<float>(value);
   if (std::isnan(narrow)) return "float_of(0x7fffffffu)";
   if (std::isinf(narrow)) return narrow > 0 ? "float_of(0x7f800000u)" : "float_of(0xff800000u)";
@@ -72,16 +92,27 @@ std::string float_literal(double value) {
   }
 }
 
-std::string constant_text(const Node& of) {
+std::string constant_text(const Node& of, bool wide) {
   if (of.type == Type::boolean) return of.value != 0 ? "true" : "false";
   if (of.type == Type::i32) return std::to_string(static_cast<long long>(of.value));
-  return float_literal(of.value);
+  return number_literal(of.value, wide);
 }
 
-std::string as_float(const std::string& text, Type type) {
-  if (type == Type::boolean) return "(" + text + " ? 1.0f : 0.0f)";
-  if (type == Type::i32) return "static_cast<float>(" + text + ")";
+std::string as_number(const std::string& text, Type type, bool wide) {
+  if (type == Type::boolean) return "(" + text + (wide ? " ? 1.0 : 0.0)" : " ? 1.0f : 0.0f)");
+  if (type == Type::i32) return "static_cast<" + number_type(wide) + ">(" + text + ")";
   return text;
+}
+
+std::string as_value(const std::string& element, Type type, bool wide) {
+  if (type == Type::i32) return "integer_of_number(" + element + ")";
+  if (type == Type::boolean) return "(" + element + (wide ? " != 0.0)" : " != 0.0f)");
+  return element;
+}
+
+std::string as_element(const std::string& text, Type type, Type stored, bool wide) {
+  if (stored != Type::i32) return as_number(text, type, wide);
+  return "number_with<" + number_type(wide) + ">(" + (type == Type::f32 ? "integer_of(" + text + ")" : text) + ")";
 }
 
 std::string bare(const std::string& text) {
@@ -89,7 +120,7 @@ std::string bare(const std::string& text) {
 }
 
 std::string function_text(const Node& of, const std::array<std::string, 3>& operands,
-                          const std::array<const Node*, 3>& nodes) {
+                          const std::array<const Node*, 3>& nodes, bool wide) {
   const std::array<std::string, 3>& o = operands;
   const auto call = [&](const char* name) {
     std::string text = std::string(name) + "(" + o[0];
@@ -115,7 +146,7 @@ std::string function_text(const Node& of, const std::array<std::string, 3>& oper
     case Operation::round: return call("round_to_integer");
     case Operation::round_to:
       if (of.type == Type::i32) return "integer_of(" + o[0] + ")";
-      if (of.type == Type::f32) return "static_cast<float>(" + o[0] + ")";
+      if (of.type == Type::f32) return "static_cast<" + number_type(wide) + ">(" + o[0] + ")";
       return "rounded<" + element_type(of.type) + ">(" + o[0] + ")";
     case Operation::logical_not: return "(!" + o[0] + ")";
     case Operation::uniform: return o[0];
@@ -137,6 +168,7 @@ std::string function_text(const Node& of, const std::array<std::string, 3>& oper
 }
 
 bool is_precise(const Program& program) {
+  if (computes_in_f64(program)) return false;
   return std::ranges::any_of(program.outputs,
                              [](const Output& output) { return output.kind == Kind::full && output.type == Type::f32; });
 }
@@ -183,14 +215,17 @@ int floats_of(const Reduction& reduction, const Program& program) {
 
 std::string monoid_name(int monoid) { return "Monoid" + std::to_string(monoid); }
 
-std::string monoid_definition(const Monoid& monoid, int index) {
+std::string monoid_definition(const Monoid& monoid, int index, bool wide) {
+  const std::string number = number_type(wide);
   std::string text;
   text += "// " + monoid.name + "\nstruct " + monoid_name(index) +
           " {\n  static constexpr int components = " + std::to_string(monoid.identity.size()) +
-          ";\n  static __device__ __forceinline__ void identity(float* partial) {\n";
+          ";\n  static __device__ __forceinline__ void identity(" + number + "* partial) {\n";
   for (std::size_t c = 0; c < monoid.identity.size(); ++c)
-    text += "    partial[" + std::to_string(c) + "] = " + "float_of(" + bits_text(monoid.identity[c]) + ");\n";
-  text += "  }\n  static __device__ __forceinline__ void combine(float* partial, const float* other) {\n";
+    text += "    partial[" + std::to_string(c) +
+            "] = " + (wide ? number_literal(monoid.identity[c], wide) : "float_of(" + bits_text(monoid.identity[c]) + ")") +
+            ";\n";
+  text += "  }\n  static __device__ __forceinline__ void combine(" + number + "* partial, const " + number + "* other) {\n";
   const auto components = static_cast<int>(monoid.identity.size());
   std::vector<std::string> expressions;
   for (std::size_t n = 0; n < monoid.nodes.size(); ++n) {
@@ -201,7 +236,7 @@ std::string monoid_definition(const Monoid& monoid, int index) {
       continue;
     }
     if (of.operation == Operation::constant) {
-      expressions.push_back(constant_text(of));
+      expressions.push_back(constant_text(of, wide));
       continue;
     }
     std::array<std::string, 3> operands;
@@ -212,12 +247,13 @@ std::string monoid_definition(const Monoid& monoid, int index) {
         nodes[k] = &monoid.nodes[static_cast<std::size_t>(of.operands[k])];
       }
     const std::string name = "v" + std::to_string(n);
-    text += "    const " + value_type_text(of.type) + " " + name + " = " + function_text(of, operands, nodes) + ";\n";
+    text += "    const " + value_type_text(of.type, wide) + " " + name + " = " + function_text(of, operands, nodes, wide) +
+            ";\n";
     expressions.push_back(name);
   }
   for (std::size_t c = 0; c < monoid.results.size(); ++c)
-    text += "    const float result" + std::to_string(c) + " = " + expressions[static_cast<std::size_t>(monoid.results[c])] +
-            ";\n";
+    text += "    const " + number + " result" + std::to_string(c) + " = " +
+            expressions[static_cast<std::size_t>(monoid.results[c])] + ";\n";
   for (std::size_t c = 0; c < monoid.results.size(); ++c)
     text += "    partial[" + std::to_string(c) + "] = result" + std::to_string(c) + ";\n";
   text += "  }\n};\n\n";

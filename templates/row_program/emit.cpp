@@ -12,12 +12,13 @@ namespace {
 /// Writes the struct Program.
 class Writer {
  public:
-  explicit Writer(const Program& program) : program_(program), value_texts_(program), kept_(kept_nodes(program)) {}
+  explicit Writer(const Program& program)
+      : program_(program), value_texts_(program), kept_(kept_nodes(program)), wide_(computes_in_f64(program)) {}
 
   std::string definition(const std::vector<std::string>& column_types) {
     std::string monoids;
     for (std::size_t i = 0; i < program_.monoids.size(); ++i)
-      monoids += monoid_definition(program_.monoids[i], static_cast<int>(i));
+      monoids += monoid_definition(program_.monoids[i], static_cast<int>(i), wide_);
     std::string text = monoids + "/// The program: each of its lines is a line of these functions.\nstruct Program {\n";
     text += "  using Params = RowProgramParams;\n  using First = " + first_type() + ";\n";
     text += "  using Inputs = TypeList<" + types(program_.inputs) + ">;\n";
@@ -41,7 +42,8 @@ class Writer {
     text += function("store_row(const Params& params, int64 row, const Values& values)", store_row());
     text += function("store_groups(const Params& params, int64 row, int64 group, const Groups& groups)", store_groups());
     if (column_sums(program_) > 0)
-      text += "  template <int which>\n" + function("store_sum(const Params& params, int64 column, float sum)", store_sum());
+      text += "  template <int which>\n" +
+              function("store_sum(const Params& params, int64 column, " + number_type(wide_) + " sum)", store_sum());
     return text + "};\n";
   }
 
@@ -75,10 +77,11 @@ class Writer {
     std::string text;
     for (const int index : value_texts_.members())
       if (is_rowwise(node(index).kind) == of_rows)
-        text += "    " + value_type_text(node(index).type) + " " + value_texts_.name(index) +
+        text += "    " + value_type_text(node(index).type, wide_) + " " + value_texts_.name(index) +
                 (node(index).kind == Kind::top ? "[columns_chosen]" : "") + ";\n";
     for (const int index : value_texts_.divisors())
-      if (is_rowwise(node(index).kind) == of_rows) text += "    Divisor " + value_texts_.divisor_name(index) + ";\n";
+      if (is_rowwise(node(index).kind) == of_rows)
+        text += (wide_ ? "    DoubleDivisor " : "    Divisor ") + value_texts_.divisor_name(index) + ";\n";
     for (const int index : value_texts_.exponentials())
       if (of_rows) text += "    ExponentialOfDifference " + value_texts_.exponential_name(index) + ";\n";
     return text.empty() ? "  struct " + std::string(name) + " {};\n"
@@ -100,17 +103,20 @@ class Writer {
              return reduction.reducer == Reducer::topk && reduction.stage == stage && reduction.grouped == grouped;
            });
   }
+  std::string reductions_of(const std::string& list) const {
+    if (!wide_) return "Reductions<" + list + ">";
+    return "ReductionsOf<double" + (list.empty() ? "" : ", " + list) + ">";
+  }
   /// Returns the alias that maps a stage to its reductions.
   std::string reductions(const char* name, bool grouped) const {
     std::string list;
     bool some = false;
     for (int stage = 1; stage <= program_.stages; ++stage) {
-      list += ", " + std::string(has_long_list(stage, grouped) ? "ListReductions<" : "Reductions<") +
-              reducers(stage, grouped) + ">";
+      list += std::string(", ") + (has_long_list(stage, grouped) ? "List" : "") + reductions_of(reducers(stage, grouped));
       some = some || !reducers(stage, grouped).empty();
     }
     return "  template <int stage>\n  using " + std::string(name) +
-           (some ? " = typename TypeAt<stage - 1" + list + ">::type;\n" : " = Reductions<>;\n");
+           (some ? " = typename TypeAt<stage - 1" + list + ">::type;\n" : " = " + reductions_of("") + ";\n");
   }
 
   static std::string function(const std::string& signature, const std::string& lines) {
@@ -133,7 +139,7 @@ class Writer {
     std::string stores;
     for (std::size_t k = 0; k < operands.size(); ++k)
       stores += "    terms[" + std::to_string(k) +
-                "][j] = " + bare(as_float(expression(body, operands[k].first), operands[k].second)) + ";\n";
+                "][j] = " + bare(as_number(expression(body, operands[k].first), operands[k].second, wide_)) + ";\n";
     if (!grouped && stage == program_.stages)
       for (std::size_t k = 0; k < kept_.size(); ++k)
         stores +=
@@ -141,7 +147,8 @@ class Writer {
     return "  template <typename Vector, int vector>\n" +
            function(std::string(grouped ? "group_terms" : "terms") + "(OfStage<" + std::to_string(stage) +
                         ">, const Params& params, const Values& values, const Groups& groups,\n" +
-                        (grouped ? "      const " : "      ") + std::string("Vector& v, int j, float (*terms)[vector])"),
+                        (grouped ? "      const " : "      ") +
+                        std::string("Vector& v, int j, " + number_type(wide_) + " (*terms)[vector])"),
                     body.lines + stores);
   }
 
@@ -170,8 +177,10 @@ class Writer {
     for (const int index : own) stores += store_value_of_row(body, index);
     for (const int index : own_divisors) {
       const bool is_integer = node(index).type == Type::i32;
-      stores += "    values." + value_texts_.divisor_name(index) + " = Divisor(" +
-                (is_integer ? "static_cast<float>(" + expression(body, index) + ")" : expression(body, index)) + ");\n";
+      stores += "    values." + value_texts_.divisor_name(index) + (wide_ ? " = DoubleDivisor(" : " = Divisor(") +
+                (is_integer ? "static_cast<" + number_type(wide_) + ">(" + expression(body, index) + ")"
+                            : expression(body, index)) +
+                ");\n";
     }
     for (const int index : own_exponentials)
       stores += "    values." + value_texts_.exponential_name(index) + " = ExponentialOfDifference(" +
@@ -197,7 +206,8 @@ class Writer {
     for (const int index : own)
       stores += "    groups." + value_texts_.name(index) + " = " + bare(expression(body, index)) + ";\n";
     for (const int index : own_divisors)
-      stores += "    groups." + value_texts_.divisor_name(index) + " = Divisor(" + bare(expression(body, index)) + ");\n";
+      stores += "    groups." + value_texts_.divisor_name(index) + (wide_ ? " = DoubleDivisor(" : " = Divisor(") +
+                bare(expression(body, index)) + ");\n";
     const std::string number = std::to_string(stage);
     return "  template <typename Vector>\n" +
            function("derive_group(OfStage<" + number + ">, const Params& params, const Values& values, const Vector& v,\n" +
@@ -220,7 +230,7 @@ class Writer {
     if (of_kept)
       for (std::size_t k = 0; k < kept_.size(); ++k) {
         const std::string& name = value_texts_.name(kept_[k]);
-        body.lines += "    const float " + name + " = v.input[" + std::to_string(k) + "][j];\n";
+        body.lines += "    const " + number_type(wide_) + " " + name + " = v.input[" + std::to_string(k) + "][j];\n";
         body.done[kept_[k]] = name;
       }
     for (const Output& output : program_.outputs)
@@ -230,15 +240,16 @@ class Writer {
       if (output.kind != Kind::full && !output.sum_over_rows) continue;
       const int stored = stored_node(output),
                 at = position(program_.outputs, i) + (output.sum_over_rows ? full_outputs() : 0);
-      stores += "    results[" + std::to_string(at) +
-                "][j] = " + bare(as_float(expression(body, stored), node(stored).type)) + ";  // " +
-                (output.sum_over_rows ? "of " : "") + output.name + "\n";
+      stores += "    results[" + std::to_string(at) + "][j] = " +
+                bare(output.sum_over_rows ? as_number(expression(body, stored), node(stored).type, wide_)
+                                          : as_element(expression(body, stored), node(stored).type, *output.type, wide_)) +
+                ";  // " + (output.sum_over_rows ? "of " : "") + output.name + "\n";
     }
     const int results = full_outputs() + column_sums(program_);
     return "  template <typename Vector, int vector>\n" +
            function(std::string(of_kept ? "outputs_of_kept" : "outputs") +
                         "(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,\n" +
-                        "      float (&results)[" + std::to_string(std::max(1, results)) + "][vector])",
+                        "      " + number_type(wide_) + " (&results)[" + std::to_string(std::max(1, results)) + "][vector])",
                     body.lines + stores);
   }
 
@@ -249,13 +260,14 @@ class Writer {
     const std::string place = "(params." + address_member(output.name) + ", " + position_text + ", ";
     if (*output.type == Type::i32)
       return "    store_integer" + place + (type == Type::f32 ? "integer_of(" + value + ")" : value) + ");\n";
-    return "    store_value<" + element_type(*output.type) + ">" + place + as_float(value, type) + ");\n";
+    return "    store_value<" + element_type(*output.type) + ">" + place + as_number(value, type, wide_) + ");\n";
   }
 
   /// `value`: at one rank.
   std::string store_of_top(const Output& output, const std::string& value) const {
     const std::string first = "row * params." + stride_member(output.name), rank = "[rank]";
-    const bool same_type = (*output.type == Type::i32) == (node(output.node).type == Type::i32);
+    const bool same_type =
+        *output.type != Type::boolean && (*output.type == Type::i32) == (node(output.node).type == Type::i32);
     if (value.ends_with(rank) && same_type)
       return "    store_chosen<" + element_type(*output.type) + ">(params." + address_member(output.name) + ", " + first +
              ", " + value.substr(0, value.size() - rank.size()) + ");\n";
@@ -346,6 +358,7 @@ class Writer {
   const Program& program_;
   const ValueTexts value_texts_;
   const std::vector<int> kept_;
+  const bool wide_;
 };
 
 }  // namespace
@@ -366,7 +379,7 @@ int exchanged_floats(const Program& program, int stage) {
   int floats = 0;
   for (const Reduction& reduction : program.reductions)
     if (reduction.stage == stage && !reduction.grouped && !reduction.of_top) floats += floats_of(reduction, program);
-  return floats;
+  return computes_in_f64(program) ? 2 * floats : floats;
 }
 
 int column_sums(const Program& program) {
@@ -376,6 +389,7 @@ int column_sums(const Program& program) {
 std::string params_definition(const Program& program) {
   std::string text = "/// The kernels' only argument.\nstruct RowProgramParams {\n  RowParams row;\n";
   const int first = first_full_array(program);
+  const bool wide = computes_in_f64(program);
   int at = 0;
   const auto add = [&](const std::string& name, Kind kind, bool output) {
     if (at++ == first) return;
@@ -385,7 +399,10 @@ std::string params_definition(const Program& program) {
   for (const Input& input : program.inputs) add(input.name, input.kind, false);
   for (const Output& output : program.outputs) add(output.name, output.kind, true);
   for (const Number& number : program.numbers)
-    text += std::string(number.type == Type::i32 ? "  int64 " : "  float ") + number_member(number.name) + ";\n";
+    text += std::string(number.type == Type::i32 ? "  int64 "
+                        : wide                   ? "  double "
+                                                 : "  float ") +
+            number_member(number.name) + ";\n";
   return text + "};\n\n";
 }
 

@@ -27,7 +27,7 @@ int first_full_array(const Program& program);
 /// Returns the number of outputs `colsum`.
 int column_sums(const Program& program);
 
-/// Floats of the partial results that the threads of a row exchange after a stage.
+/// Floats of the partial results that the threads of a row exchange after a stage; a double counts as two.
 int exchanged_floats(const Program& program, int stage);
 
 }  // namespace tunesmith::row_program

@@ -55,9 +55,11 @@ class Choices {
 
 /// One row in evaluation. Values without columns and those of groups stay; those of columns are recomputed in each pass,
 /// which visits the columns in chunks.
+template <typename Real>
 class Row {
  public:
-  Row(const Evaluator& evaluator, std::int64_t row, std::span<const std::span<const double>> inputs, Choices& choices)
+  Row(const EvaluatorOf<Real>& evaluator, std::int64_t row, std::span<const std::span<const double>> inputs,
+      Choices& choices)
       : evaluator_(evaluator),
         program_(evaluator.program()),
         row_(row),
@@ -66,10 +68,10 @@ class Row {
         groups_(program_.group == 0 ? 0 : (evaluator.cols() + program_.group - 1) / program_.group),
         values_(program_.nodes.size()),
         results_(program_.reductions.size()),
-        tops_(program_.reductions.size(), TopOfTerms(program_.top, 0)) {}
+        tops_(program_.reductions.size(), TopOfTerms<Real>(program_.top, 0)) {}
 
-  std::vector<OutputRow> evaluate() {
-    std::vector<OutputRow> outputs(program_.outputs.size());
+  std::vector<OutputRowOf<Real>> evaluate() {
+    std::vector<OutputRowOf<Real>> outputs(program_.outputs.size());
     for (int pass = 0; pass <= program_.stages; ++pass) {
       for (std::size_t n = 0; n < program_.nodes.size(); ++n)
         if (!along_columns(program_.nodes[n].kind) && program_.nodes[n].stage == pass) whole(n);
@@ -89,7 +91,7 @@ class Row {
 
  private:
   /// Returns a value at a column.
-  Bounded at(int node, std::int64_t column, std::int64_t begin) const {
+  BoundedOf<Real> at(int node, std::int64_t column, std::int64_t begin) const {
     if (node < 0) return {};
     const auto& values = values_[index(node)];
     switch (program_.nodes[index(node)].kind) {
@@ -104,14 +106,14 @@ class Row {
   /// Values of one kind with `count` elements, the first of which is at `begin` with a distance of `step` columns.
   void fill(std::size_t n, std::int64_t begin, std::int64_t count, std::int64_t step) {
     const Node& node = program_.nodes[n];
-    std::vector<Bounded>& values = values_[n];
+    std::vector<BoundedOf<Real>>& values = values_[n];
     values.resize(index(count));
     const bool nonnegative = node.operands[0] >= 0 && evaluator_.is_nonnegative(node.operands[0]);
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t column = begin + i * step;
-      Bounded& value = values[index(i)];
+      BoundedOf<Real>& value = values[index(i)];
       switch (node.operation) {
-        case Operation::constant: value = {node.value, 0}; break;
+        case Operation::constant: value = {Real{node.value}, 0}; break;
         case Operation::input: value = {inputs_[index(node.index)][index(step == 1 ? column : i)], 0}; break;
         case Operation::number: value = {evaluator_.numbers()[index(node.index)], 0}; break;
         case Operation::row_index: value = {static_cast<double>(row_), 0}; break;
@@ -123,7 +125,7 @@ class Row {
         case Operation::reduced: value = result(node, i); break;
         case Operation::round_to: value = round_to_type(node.type, at(node.operands[0], column, begin)); break;
         case Operation::uniform: {
-          const double seed = at(node.operands[0], column, begin).value;
+          const Real seed = at(node.operands[0], column, begin).value;
           value = {uniform(static_cast<std::int32_t>(seed), row_, column, node.index), 0};
           break;
         }
@@ -139,13 +141,14 @@ class Row {
   /// them, and then adds the product before it overflows.
   bool may_be_fused(const Node& node, std::int64_t column, std::int64_t begin) const {
     if (node.operation != Operation::add && node.operation != Operation::subtract) return false;
-    const double sign = node.operation == Operation::add ? 1 : -1;
-    const auto with = [&](int n, double other) {
+    const Real sign = node.operation == Operation::add ? 1 : -1;
+    const auto with = [&](int n, Real other) {
       const Node& product = program_.nodes[index(n)];
       if (product.operation != Operation::multiply || !std::isinf(at(n, column, begin).value)) return false;
-      const double exact = at(product.operands[0], column, begin).value * at(product.operands[1], column, begin).value;
-      const double fused = exact + other;
-      return std::isfinite(exact) && !(std::fabs(fused) > most_f32 && std::signbit(fused) == std::signbit(exact));
+      const Real exact = at(product.operands[0], column, begin).value * at(product.operands[1], column, begin).value;
+      const Real fused = exact + other;
+      return std::isfinite(exact) &&
+             !(std::fabs(fused) > Arithmetic<Real>::most && std::signbit(fused) == std::signbit(exact));
     };
     const auto [a, b, unused] = node.operands;
     return with(a, sign * at(b, column, begin).value) || with(b, sign * at(a, column, begin).value);
@@ -162,15 +165,16 @@ class Row {
   }
 
   /// The sum of what may be at a column: a value that only may be adds an interval with 0.
-  Bounded scatter(const Node& node, std::int64_t column) const {
-    Bounded sum{0, 0};
+  BoundedOf<Real> scatter(const Node& node, std::int64_t column) const {
+    BoundedOf<Real> sum{0, 0};
     bool first = true;
     for (std::int64_t rank = 0; rank < program_.top; ++rank) {
-      const Bounded place = at(node.operands[0], rank, 0), value = at(node.operands[1], rank, 0);
+      const BoundedOf<Real> place = at(node.operands[0], rank, 0), value = at(node.operands[1], rank, 0);
       if (std::fabs(place.value - static_cast<double>(column)) > place.bound) continue;
       const bool surely = place.bound == 0;
       const bool finite = std::isfinite(value.value) && std::isfinite(value.bound);
-      const Bounded added = surely ? value : Bounded{0, finite ? std::fabs(value.value) + value.bound : anything};
+      const BoundedOf<Real> added =
+          surely ? value : BoundedOf<Real>{0, finite ? std::fabs(value.value) + value.bound : anything};
       // Additions of 0 are exact.
       sum = first ? added : apply(Operation::add, sum, added, {}, false);
       first = false;
@@ -178,11 +182,11 @@ class Row {
     return sum;
   }
 
-  Bounded result(const Node& node, std::int64_t group) {
+  BoundedOf<Real> result(const Node& node, std::int64_t group) {
     const Reduction& reduction = program_.reductions[index(node.index)];
     if (reduction.reducer == Reducer::topk) return tops_[index(node.index)].result(node.part, index(group));
     if (reduction.of_top && results_[index(node.index)].empty()) reduce_top(node.index);
-    const Outcomes all = results_[index(node.index)][index(group)].outcomes(node.part);
+    const Outcomes<Real> all = results_[index(node.index)][index(group)].outcomes(node.part);
     if (all.count == 1) return all.values[0];
     if (!program_.reductions[index(node.index)].grouped) return all.values[choices_.of(node.index, all.count)];
     // All groups have the same choice, which covers elements that depend on one group.
@@ -196,10 +200,10 @@ class Row {
       if (reduction.stage != stage) continue;
       if (reduction.of_top) continue;
       if (reduction.reducer == Reducer::topk) {
-        tops_[r] = TopOfTerms(program_.top, reduction.operands.size() - 1);
+        tops_[r] = TopOfTerms<Real>(program_.top, reduction.operands.size() - 1);
         continue;
       }
-      results_[r].assign(index(reduction.grouped ? groups_ : 1), Accumulator(reduction, monoid_of(reduction)));
+      results_[r].assign(index(reduction.grouped ? groups_ : 1), Accumulator<Real>(reduction, monoid_of(reduction)));
     }
   }
 
@@ -210,8 +214,8 @@ class Row {
   /// Reduces values of the chosen columns, which all are known.
   void reduce_top(int r) {
     const Reduction& reduction = program_.reductions[index(r)];
-    Accumulator all(reduction, monoid_of(reduction));
-    std::vector<Bounded> terms(reduction.operands.size());
+    Accumulator<Real> all(reduction, monoid_of(reduction));
+    std::vector<BoundedOf<Real>> terms(reduction.operands.size());
     for (std::int64_t rank = 0; rank < program_.top; ++rank) {
       for (std::size_t i = 0; i < terms.size(); ++i) terms[i] = at(reduction.operands[i], rank, 0);
       all.add(rank, terms.data());
@@ -223,7 +227,7 @@ class Row {
     for (std::size_t r = 0; r < results_.size(); ++r) {
       const Reduction& reduction = program_.reductions[r];
       if (reduction.stage != stage || reduction.of_top) continue;
-      std::vector<Bounded> terms(reduction.operands.size());
+      std::vector<BoundedOf<Real>> terms(reduction.operands.size());
       for (std::int64_t column = begin; column < end; ++column) {
         for (std::size_t i = 0; i < terms.size(); ++i) terms[i] = at(reduction.operands[i], column, begin);
         if (reduction.reducer == Reducer::topk)
@@ -235,7 +239,7 @@ class Row {
     }
   }
 
-  void store_columns(std::vector<OutputRow>& outputs, std::int64_t begin, std::int64_t end) {
+  void store_columns(std::vector<OutputRowOf<Real>>& outputs, std::int64_t begin, std::int64_t end) {
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       const Output& output = program_.outputs[o];
       if (!along_columns(output.kind)) continue;
@@ -244,7 +248,7 @@ class Row {
     }
   }
 
-  void store_whole(std::vector<OutputRow>& outputs) {
+  void store_whole(std::vector<OutputRowOf<Real>>& outputs) {
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       const Output& output = program_.outputs[o];
       if (along_columns(output.kind)) continue;
@@ -265,32 +269,38 @@ class Row {
     }
   }
 
-  const Evaluator& evaluator_;
+  const EvaluatorOf<Real>& evaluator_;
   const Program& program_;
   std::int64_t row_;
   std::span<const std::span<const double>> inputs_;
   Choices& choices_;
   std::int64_t groups_;
-  std::vector<std::vector<Bounded>> values_;       // for each node
-  std::vector<std::vector<Accumulator>> results_;  // for each reduction
-  std::vector<TopOfTerms> tops_;                   // of topk
+  std::vector<std::vector<BoundedOf<Real>>> values_;     // for each node
+  std::vector<std::vector<Accumulator<Real>>> results_;  // for each reduction
+  std::vector<TopOfTerms<Real>> tops_;                   // of topk
 };
 
 }  // namespace
 
-Evaluator::Evaluator(Program program, std::int64_t rows, std::int64_t cols, std::vector<double> numbers)
+template <typename Real>
+EvaluatorOf<Real>::EvaluatorOf(Program program, std::int64_t rows, std::int64_t cols, std::vector<double> numbers)
     : program_(std::move(program)), rows_(rows), cols_(cols), numbers_(std::move(numbers)) {
-  for (std::size_t i = 0; i < numbers_.size(); ++i) numbers_[i] = round_to_type(program_.numbers[i].type, numbers_[i]);
+  for (std::size_t i = 0; i < numbers_.size(); ++i) {
+    const Type type = program_.numbers[i].type;
+    numbers_[i] = round_to_type(type == Type::f32 ? Arithmetic<Real>::type : type, numbers_[i]);
+  }
   find_nonnegative();
   find_needed();
 }
 
-bool Evaluator::mixes_groups(int reduction) const {
+template <typename Real>
+bool EvaluatorOf<Real>::mixes_groups(int reduction) const {
   const int stage = program_.reductions[index(reduction)].stage;
   return std::ranges::any_of(program_.reductions, [&](const Reduction& r) { return !r.grouped && r.stage > stage; });
 }
 
-int Evaluator::value_of(const Output& output) const {
+template <typename Real>
+int EvaluatorOf<Real>::value_of(const Output& output) const {
   if (output.sum_over_rows) return output.node;  // the sum is rounded, and not its terms
   const Node& node = program_.nodes[index(output.node)];
   const bool rounds = node.operation == Operation::round_to && node.type == output.type && node.type != Type::f32;
@@ -298,7 +308,8 @@ int Evaluator::value_of(const Output& output) const {
   return rounds && program_.nodes[index(node.operands[0])].type != Type::i32 ? node.operands[0] : output.node;
 }
 
-void Evaluator::find_nonnegative() {
+template <typename Real>
+void EvaluatorOf<Real>::find_nonnegative() {
   nonnegative_.resize(program_.nodes.size());
   for (std::size_t n = 0; n < nonnegative_.size(); ++n) {
     const Node& node = program_.nodes[n];
@@ -340,7 +351,8 @@ void Evaluator::find_nonnegative() {
   }
 }
 
-void Evaluator::find_needed() {
+template <typename Real>
+void EvaluatorOf<Real>::find_needed() {
   needed_.assign(index(program_.stages) + 1, std::vector<bool>(program_.nodes.size()));
   for (const Reduction& reduction : program_.reductions)
     for (const int operand : reduction.of_top ? std::vector<int>() : reduction.operands)
@@ -353,18 +365,20 @@ void Evaluator::find_needed() {
           if (operand >= 0) needed[index(operand)] = true;
 }
 
-std::vector<OutputRow> Evaluator::row(std::int64_t row, std::span<const std::span<const double>> inputs) const {
+template <typename Real>
+std::vector<OutputRowOf<Real>> EvaluatorOf<Real>::row(std::int64_t row,
+                                                      std::span<const std::span<const double>> inputs) const {
   Choices choices;
-  std::vector<OutputRow> outputs = Row(*this, row, inputs, choices).evaluate();
+  std::vector<OutputRowOf<Real>> outputs = Row<Real>(*this, row, inputs, choices).evaluate();
   constexpr int most_combinations = 64;
   for (int combination = 1; choices.next(); ++combination) {
-    const std::vector<OutputRow> others = Row(*this, row, inputs, choices).evaluate();
+    const std::vector<OutputRowOf<Real>> others = Row<Real>(*this, row, inputs, choices).evaluate();
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       if (others[o].candidates != outputs[o].candidates || others[o].candidates_of_ranks != outputs[o].candidates_of_ranks ||
           combination == most_combinations) {
         outputs[o].candidates.clear();
         outputs[o].candidates_of_ranks.clear();
-        for (Bounded& element : outputs[o].elements) element.bound = anything;
+        for (BoundedOf<Real>& element : outputs[o].elements) element.bound = anything;
       }
       outputs[o].if_overflowed.push_back(others[o].elements);
     }
@@ -373,7 +387,8 @@ std::vector<OutputRow> Evaluator::row(std::int64_t row, std::span<const std::spa
   return outputs;
 }
 
-bool OutputRow::accepts(Type type, std::size_t element, double result) const {
+template <typename Real>
+bool OutputRowOf<Real>::accepts(Type type, std::size_t element, double result) const {
   if (!candidates_of_ranks.empty())
     return std::ranges::binary_search(candidates_of_ranks[element], static_cast<std::int64_t>(result));
   if (!candidates.empty()) return std::ranges::binary_search(candidates, static_cast<std::int64_t>(result));
@@ -382,33 +397,43 @@ bool OutputRow::accepts(Type type, std::size_t element, double result) const {
                              [&](const auto& others) { return row_program::accepts(type, result, others[element]); });
 }
 
-void ColumnSums::add(const OutputRow& terms) {
+template <typename Real>
+void ColumnSumsOf<Real>::add(const OutputRowOf<Real>& terms) {
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const bool certain = std::ranges::all_of(terms.if_overflowed, [&](const auto& others) {
       return others[i].bound == 0 && terms.elements[i].bound == 0 && others[i].value == terms.elements[i].value;
     });
-    sums_[i].add(certain ? terms.elements[i] : Bounded{terms.elements[i].value, anything});
+    sums_[i].add(certain ? terms.elements[i] : BoundedOf<Real>{terms.elements[i].value, anything});
   }
 }
 
-void ColumnSums::add(const ColumnSums& other) {
+template <typename Real>
+void ColumnSumsOf<Real>::add(const ColumnSumsOf& other) {
   for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i].add(other.sums_[i]);
 }
 
-OutputRow ColumnSums::sums() const {
-  OutputRow row;
-  std::vector<Outcomes> all;
+template <typename Real>
+OutputRowOf<Real> ColumnSumsOf<Real>::sums() const {
+  OutputRowOf<Real> row;
+  std::vector<Outcomes<Real>> all;
   std::size_t most = 1;
-  for (const SumOfTerms& sum : sums_) {
-    all.push_back(sum.outcomes(std::min(sum.count(), column_sum_roundings)));
+  for (const SumOfTerms<Real>& sum : sums_) {
+    all.push_back(sum.outcomes(std::min<Real>(sum.count(), column_sum_roundings)));
     most = std::max(most, all.back().count);
     row.elements.push_back(all.back().values[0]);
   }
   for (std::size_t k = 1; k < most; ++k) {
-    std::vector<Bounded>& others = row.if_overflowed.emplace_back();
-    for (const Outcomes& of : all) others.push_back(of.values[k < of.count ? k : 0]);
+    std::vector<BoundedOf<Real>>& others = row.if_overflowed.emplace_back();
+    for (const Outcomes<Real>& of : all) others.push_back(of.values[k < of.count ? k : 0]);
   }
   return row;
 }
+
+template struct OutputRowOf<double>;
+template struct OutputRowOf<long double>;
+template class EvaluatorOf<double>;
+template class EvaluatorOf<long double>;
+template class ColumnSumsOf<double>;
+template class ColumnSumsOf<long double>;
 
 }  // namespace tunesmith::row_program

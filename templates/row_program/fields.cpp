@@ -94,7 +94,10 @@ void complete_numbers(RowProgramProblem& p) {
     if (number.type == row_program::Type::i32 &&
         (given->value != std::nearbyint(given->value) || std::fabs(given->value) > 2147483647.0))
       throw Error(ErrorCode::invalid_argument, number.name, " is ", given->value, "; allowed: integers of 32 bits");
-    const bool is_default = number.value && static_cast<float>(*number.value) == static_cast<float>(given->value);
+    const auto same = [&](double a, double b) {
+      return computes_in_f64(p) ? a == b : static_cast<float>(a) == static_cast<float>(b);
+    };
+    const bool is_default = number.value && same(*number.value, given->value);
     if (!is_default) sorted.push_back(*given);
   }
   p.numbers = std::move(sorted);

@@ -40,7 +40,8 @@ Kind joined(Kind a, Kind b) noexcept {
 bool broadcasts(Kind from, Kind to) noexcept { return combine(from, to) && joined(from, to) == to; }
 
 bool Graph::is_constant(int node, double value) const {
-  return node >= 0 && (*this)[node].operation == Operation::constant && (*this)[node].value == value;
+  return node >= 0 && (*this)[node].operation == Operation::constant && (*this)[node].value == value &&
+         (*this)[node].wide_value == value;
 }
 
 void Graph::set_name(int node, std::string_view name) {
@@ -61,17 +62,50 @@ int Graph::add(Node node) {
                 c,
                 node.index,
                 node.part,
-                std::bit_cast<std::uint64_t>(node.value)};
+                std::bit_cast<std::uint64_t>(node.value),
+                std::bit_cast<std::uint64_t>(node.wide_value)};
   const auto [found, is_new] = known_.try_emplace(key, static_cast<int>(nodes_.size()));
   if (is_new) nodes_.push_back(std::move(node));
   return found->second;
 }
 
-int Graph::constant(double value, Type type) {
+int Graph::constant(double value, double wide_value, Type type) {
   Node node;
   node.type = type;
-  node.value = std::isnan(value) ? std::nan("") : round_to_type(type, value);
+  const auto rounded = [&](Type to, double number) { return std::isnan(number) ? std::nan("") : round_to_type(to, number); };
+  node.wide_value = rounded(type == Type::f32 ? Type::f64 : type, wide_value);
+  node.value = wide_ ? node.wide_value : rounded(type, value);
   return add(node);
+}
+
+/// Returns -1 where f32 and f64 give two constants: they are folded when one of both is chosen (with_dtype()), so that the
+/// text of a program needs one number.
+int Graph::folded_constant(double value, double wide_value, Type type) {
+  const double wide = type == Type::boolean ? wide_value : round_to_type(type, wide_value);
+  const double narrow = type == Type::boolean ? value : round_to_type(type, value);
+  const bool agree = wide == narrow || (std::isnan(wide) && std::isnan(narrow));
+  return wide_ || agree ? constant(value, wide_value, type) : -1;
+}
+
+std::optional<Constant> Graph::constant_value(int node) const {
+  if (node < 0) return Constant{};
+  const Node& of = (*this)[node];
+  if (of.operation == Operation::constant) return Constant{of.value, of.wide_value};
+  if (of.operation < Operation::negate || of.operation == Operation::uniform || of.operation == Operation::scatter)
+    return std::nullopt;
+  std::array<double, 3> values{}, wide_values{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::optional<Constant> operand = constant_value(of.operands[i]);
+    if (!operand) return std::nullopt;
+    values[i] = operand->value;
+    wide_values[i] = operand->wide_value;
+  }
+  if (of.operation == Operation::round_to)
+    return Constant{round_to_type(of.type, values[0]),
+                    of.type == Type::f32 ? wide_values[0] : round_to_type(of.type, wide_values[0])};
+  const Type type = value_type(of.type);
+  const double value = row_program::apply(of.operation, values);
+  return Constant{type == Type::boolean ? value : round_to_type(type, value), row_program::apply(of.operation, wide_values)};
 }
 
 int Graph::leaf(Operation operation, Kind kind, Type type, int index, int part) {
@@ -113,7 +147,7 @@ int Graph::simplified(const Node& node) const {
 void Graph::match_integers(int& a, int& b) {
   const auto is_integer = [&](int node) { return (*this)[node].type == Type::i32; };
   const auto to_integer = [&](int node) {
-    const double value = (*this)[node].value;
+    const double value = (*this)[node].wide_value;  // as it was written
     if ((*this)[node].operation != Operation::constant || round_to_type(Type::i32, value) != value) return node;
     return constant(value, Type::i32);
   };
@@ -135,8 +169,9 @@ int Graph::apply(Operation operation, int a, int b, int c) {
     if (b >= 0) b = to_f32(b);
   }
   // Exact rewriting to cheaper operations.
-  if (operation == Operation::divide && (*this)[b].operation == Operation::constant && is_power_of_two((*this)[b].value)) {
-    b = constant(1 / (*this)[b].value);
+  if (operation == Operation::divide && (*this)[b].operation == Operation::constant && is_power_of_two((*this)[b].value) &&
+      (*this)[b].value == (*this)[b].wide_value) {
+    b = constant(1 / (*this)[b].value, 1 / (*this)[b].wide_value);
     operation = Operation::multiply;
   }
   if (operation == Operation::multiply && is_constant(a, -1)) std::swap(a, b);
@@ -167,7 +202,7 @@ int Graph::apply(Operation operation, int a, int b, int c) {
   node.type = value_type((*this)[operation == Operation::select ? b : a].type);
   if (is_comparison(operation)) node.type = Type::boolean;
   bool all_constant = true;
-  std::array<double, 3> values{};
+  std::array<double, 3> values{}, wide_values{};
   for (std::size_t i = 0; i < 3; ++i) {
     if (node.operands[i] < 0) continue;
     const Node& operand = (*this)[node.operands[i]];
@@ -175,16 +210,28 @@ int Graph::apply(Operation operation, int a, int b, int c) {
     node.kind = joined(node.kind, operand.kind);
     all_constant = all_constant && operand.operation == Operation::constant;
     values[i] = operand.value;
+    wide_values[i] = operand.wide_value;
   }
-  if (all_constant) return constant(row_program::apply(operation, values), node.type);
+  if (all_constant)
+    if (const int folded =
+            folded_constant(row_program::apply(operation, values), row_program::apply(operation, wide_values), node.type);
+        folded >= 0)
+      return folded;
   const int equal = simplified(node);
   return equal >= 0 ? equal : add(node);
 }
 
 int Graph::round_to(int value, Type type) {
   const Node& operand = (*this)[value];
-  if (operand.type == type || (type == Type::f32 && value_type(operand.type) == Type::f32)) return value;
-  if (operand.operation == Operation::constant) return constant(round_to_type(type, operand.value), value_type(type));
+  const bool is_number = type == Type::f32 || type == Type::f64;
+  if (is_number) type = Type::f32;
+  if (operand.type == type || (is_number && value_type(operand.type) == Type::f32)) return value;
+  if (operand.operation == Operation::constant) {
+    const double wide = is_number ? operand.wide_value : round_to_type(type, operand.wide_value);
+    // An integer is that of the number as it was written.
+    const double value_of_it = type == Type::i32 ? wide : round_to_type(type, operand.value);
+    if (const int folded = folded_constant(value_of_it, wide, value_type(type)); folded >= 0) return folded;
+  }
   Node node;
   node.operation = Operation::round_to;
   node.kind = operand.kind;  // before to_f32(), which may move the nodes

@@ -2,6 +2,7 @@
 // Builds the graph of a row program: shares equal values, folds constants, finds kinds and stages. Internal to templates/.
 
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -20,12 +21,21 @@ bool broadcasts(Kind from, Kind to) noexcept;
 /// Reports whether values of the kind differ between columns.
 constexpr bool varies_along_columns(Kind kind) noexcept { return kind >= Kind::col; }
 
+/// A number in f32, and in f64 (Node::wide_value).
+struct Constant {
+  double value = 0, wide_value = 0;
+};
+
 /// A growing graph. Functions return indices into nodes() and reductions(). Only exact simplifications are made: results in
 /// f32 are those of the operations as they were written.
 class Graph {
  public:
   static constexpr std::size_t most_nodes = 2000;
 
+  /// `wide`: of a program that computes in f64, after with_dtype(). Constants are not rounded.
+  explicit Graph(bool wide = false) : wide_(wide) {}
+
+  bool is_wide() const { return wide_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<Reduction>& reductions() const { return reductions_; }
   const Node& operator[](int node) const { return nodes_[static_cast<std::size_t>(node)]; }
@@ -34,12 +44,16 @@ class Graph {
   void set_place(Place place) { place_ = place; }
   void set_name(int node, std::string_view name);
 
-  int constant(double value, Type type = Type::f32);
+  int constant(double value, Type type = Type::f32) { return constant(value, value, type); }
+  /// `wide_value`: the constant for arithmetic in f64 (Node::wide_value).
+  int constant(double value, double wide_value, Type type = Type::f32);
+  /// Returns the number that a node always has; empty for other nodes.
+  std::optional<Constant> constant_value(int node) const;
   int leaf(Operation operation, Kind kind, Type type, int index = 0, int part = 0);
   /// Adds a function. i32 operands are converted to f32 where the operation takes only f32; an f32 constant that is an
   /// integer becomes an i32 next to an i32 operand where both may be i32. Types must be correct otherwise.
   int apply(Operation operation, int a, int b = -1, int c = -1);
-  /// Adds a conversion. None is added if the value has the type already.
+  /// Adds a conversion. None is added if the value has the type already. f32 and f64 are the type of arithmetic.
   int round_to(int value, Type type);
   int round_to_problem_dtype(int value);
   int uniform(int seed, int index);
@@ -62,12 +76,14 @@ class Graph {
   void finish(Program& program) const;
 
  private:
-  using Key = std::tuple<Operation, Type, bool, int, int, int, int, int, std::uint64_t>;
+  using Key = std::tuple<Operation, Type, bool, int, int, int, int, int, std::uint64_t, std::uint64_t>;
   int add(Node node);
   int simplified(const Node& node) const;
+  int folded_constant(double value, double wide_value, Type type);
   bool is_constant(int node, double value) const;
   void match_integers(int& a, int& b);
 
+  bool wide_;
   Place place_;
   bool mixed_ = false;
   std::vector<Node> nodes_;

@@ -15,7 +15,8 @@ namespace {
 /// huge row would leave nothing to check in any other.
 double element(std::int64_t row, std::int64_t column, std::int64_t cols, DType dtype, bool summed,
                std::uint64_t bits) noexcept {
-  const double normal = bell(bits), huge = dtype == DType::f16 ? 6e4 : 3e38;
+  const bool wide = dtype == DType::f64;
+  const double normal = bell(bits), huge = dtype == DType::f16 ? 6e4 : wide ? 1.7e308 : 3e38;
   switch (summed && row >= 1 && row <= 5 ? -1 : row) {
     case 0: return 0;
     case 1: return column == cols / 2 ? INFINITY : normal;
@@ -23,14 +24,14 @@ double element(std::int64_t row, std::int64_t column, std::int64_t cols, DType d
     case 3: return column == cols - 1 ? NAN : normal;
     case 4: return huge * (uniform(bits) - 0.5) * 2;
     case 5: return -INFINITY;
-    case 6: return 1e4 + normal;  // a large common offset
-    case 7: return normal * 1e-21;
-    case 8: return normal * 1e-40;
-    case 9: return column == cols / 3 ? 1e4 : normal * 1e-3;  // one dominates
-    case 10: return -7.25;                                    // all alike
-    case 11: return std::exp(20 * (uniform(bits) - 0.5));     // of all sizes
-    case 12: return column == cols - 1 ? 0x1.0p-10 : 0;       // whole threads see nothing but zeros
-    case 13: return std::floor(4 * uniform(bits)) - 2;        // ties
+    case 6: return 1e4 + normal;                                          // a large common offset
+    case 7: return normal * (wide ? 1e-156 : 1e-21);                      // squares near the smallest normal numbers
+    case 8: return normal * (wide ? 1e-310 : 1e-40);                      // denormals
+    case 9: return column == cols / 3 ? 1e4 : normal * 1e-3;              // one dominates
+    case 10: return -7.25;                                                // all alike
+    case 11: return std::exp((wide ? 200 : 20) * (uniform(bits) - 0.5));  // of all sizes
+    case 12: return column == cols - 1 ? 0x1.0p-10 : 0;                   // whole threads see nothing but zeros
+    case 13: return std::floor(4 * uniform(bits)) - 2;                    // ties
     case 14: return 100 * normal;
     default: return normal * 2;
   }
@@ -52,6 +53,46 @@ void fill_integers(const HostArray& array, std::int64_t cols, std::uint64_t seed
                                             static_cast<std::uint64_t>(std::max<std::int64_t>(cols, 1))));
 }
 
+/// An i32 of an array [row, col]: a column; in edge-case rows also numbers that f32 does not represent, and bits that are
+/// NaN and denormal numbers as f32.
+std::int64_t integer(std::int64_t row, std::int64_t column, std::int64_t cols, std::uint64_t bits) noexcept {
+  constexpr std::int64_t most = 0x7fffffff, odd = (1 << 24) + 1;
+  const auto usual = static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(cols));
+  switch (row) {
+    case 0: return 0;
+    case 1: return column == cols / 2 ? most : usual;
+    case 2: return column == 0 ? -most - 1 : -usual;
+    case 3: return odd + static_cast<std::int64_t>(bits % 4);  // neighbours
+    case 4: return 0x7f800001 + static_cast<std::int64_t>(bits % 0x7ffffe);
+    case 5: return -1 - static_cast<std::int64_t>(bits % 0x7ffffe);
+    case 6: return static_cast<std::int64_t>(bits % 4) - 2;  // ties
+    case 7: return static_cast<std::int64_t>(bits & 0xffffffffU) - most - 1;
+    default: return usual;
+  }
+}
+
+/// Fills an array of i32 or of booleans.
+void fill_exact(const HostArray& array, RowProgramDims dims, std::int64_t cols, std::int64_t turn, std::uint64_t seed) {
+  const bool boolean = array.info.dtype == DType::u8;
+  if (dims != RowProgramDims::full) {
+    fill_integers(array, boolean ? 2 : cols, seed);
+    return;
+  }
+  const row::Elements elements{array.info};
+  for (std::int64_t row = 0; row < elements.rows(); ++row) {
+    const std::uint64_t own = scramble(seed + static_cast<std::uint64_t>(row));
+    for (std::int64_t column = 0; column < array.info.shape[1]; ++column) {
+      const std::int64_t at = elements.at(row, column);
+      const std::uint64_t bits = scramble(own + static_cast<std::uint64_t>(column));
+      if (boolean)  // rows without and with true alone
+        write_integer(DType::u8, array.data, at,
+                      row - turn < 2 && row >= turn ? row - turn : static_cast<std::int64_t>(bits & 1));
+      else
+        write_integer(DType::i32, array.data, at, integer(row - turn, column, cols, bits));
+    }
+  }
+}
+
 }  // namespace
 
 void fill_row_program_inputs(const RowProgramProblem& problem, bool summed, std::uint64_t seed, InputKind kind,
@@ -61,13 +102,14 @@ void fill_row_program_inputs(const RowProgramProblem& problem, bool summed, std:
     const HostArray& array = arrays[a];
     if (!array.info.input) continue;
     const std::uint64_t own = scramble(seed + a);
-    if (array.info.dtype == DType::i32) {
-      fill_integers(array, problem.cols, own);
-      continue;
-    }
     const RowProgramDims dims = problem.program.arrays()[a].dims;
     // A second input has its edge cases in other rows, so that most rows have one array of ordinary numbers.
     const std::int64_t turn = static_cast<std::int64_t>(a) * 4;
+    if (array.info.dtype == DType::i32 || array.info.dtype == DType::u8) {
+      constexpr std::int64_t none = std::int64_t{1} << 40;
+      fill_exact(array, dims, problem.cols, edge_cases ? turn : none, own);
+      continue;
+    }
     row::fill_rows(array, [&](std::int64_t row, std::vector<double>& values) {
       for (std::size_t column = 0; column < values.size(); ++column) {
         const auto at = static_cast<std::int64_t>(column);

@@ -1,5 +1,6 @@
 #include "templates/row_program/lexer.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -25,6 +26,9 @@ class Lexer {
     while (at_ < text_.size()) read();
     end_statement(1);
     tokens_.push_back({TokenKind::end_of_text, {}, 0, place()});
+    const bool wide = std::ranges::find(tokens_, "f64", &Token::text) != tokens_.end();
+    for (const Token& token : tokens_)
+      if (token.kind == TokenKind::number) check_range(token, wide);
     return std::move(tokens_);
   }
 
@@ -83,10 +87,17 @@ class Lexer {
     const std::string number(text_.substr(at_, all));
     if (all > length || length == 0)
       source_.fail(place(), "'" + number + "' is not a number; write one as 12, 0.5 or 1e-6, without a suffix");
-    const auto rounded = static_cast<double>(static_cast<float>(value));
-    if (error == std::errc::result_out_of_range || !std::isfinite(rounded) || (rounded == 0 && value != 0))
-      source_.fail(place(), number + " is not a number of f32; allowed: 0, and 1.4e-45 to 3.4e38; infinity is 'inf'");
-    add(TokenKind::number, length, rounded);
+    if (error == std::errc::result_out_of_range) value = HUGE_VAL;
+    add(TokenKind::number, length, value);
+  }
+
+  /// `wide`: the program names f64.
+  void check_range(const Token& token, bool wide) const {
+    const auto narrow = static_cast<float>(token.number);
+    if (std::isfinite(token.number) && (wide || (std::isfinite(narrow) && (narrow != 0 || token.number == 0)))) return;
+    source_.fail(token.place, std::string(token.text) + " is not a number of " + (wide ? "f64" : "f32") +
+                                  "; allowed: 0, and " + (wide ? "4.9e-324 to 1.8e308" : "1.4e-45 to 3.4e38") +
+                                  "; infinity is 'inf'");
   }
 
   void read_symbol() {

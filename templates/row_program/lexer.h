@@ -19,7 +19,7 @@ enum class TokenKind : std::uint8_t {
 struct Token {
   TokenKind kind = TokenKind::end_of_text;
   std::string_view text;
-  double number = 0;  ///< rounded to f32
+  double number = 0;
   Place place;
 };
 

@@ -24,7 +24,8 @@ bool is_commutative(Operation operation) noexcept {
   }
 }
 
-double apply(Operation operation, const std::array<double, 3>& operands) noexcept {
+template <typename Real>
+Real apply(Operation operation, const std::array<Real, 3>& operands) noexcept {
   const auto [a, b, c] = operands;
   switch (operation) {
     case Operation::negate: return -a;
@@ -57,5 +58,8 @@ double apply(Operation operation, const std::array<double, 3>& operands) noexcep
     default: return a;
   }
 }
+
+template double apply(Operation, const std::array<double, 3>&) noexcept;
+template long double apply(Operation, const std::array<long double, 3>&) noexcept;
 
 }  // namespace tunesmith::row_program

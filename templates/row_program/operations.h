@@ -1,5 +1,5 @@
 #pragma once
-// The functions of row programs on single values, in float64. Internal to templates/.
+// The functions of row programs on single values, in float64 or long double. Internal to templates/.
 
 #include <array>
 
@@ -13,7 +13,9 @@ int operand_count(Operation operation) noexcept;
 /// Reports whether the operands may be exchanged.
 bool is_commutative(Operation operation) noexcept;
 
-/// Applies a function other than a leaf, round_to and uniform. Booleans are 0 and 1. The result is not rounded to f32.
-double apply(Operation operation, const std::array<double, 3>& operands) noexcept;
+/// Applies a function other than a leaf, round_to and uniform. Booleans are 0 and 1. The result is not rounded to the type
+/// of arithmetic. Real: double or long double.
+template <typename Real>
+Real apply(Operation operation, const std::array<Real, 3>& operands) noexcept;
 
 }  // namespace tunesmith::row_program

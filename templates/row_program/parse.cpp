@@ -126,16 +126,17 @@ class Checker {
   void number(const Statement& s) {
     std::optional<Type> of = Type::f32;
     if (s.type) of = type(*s.type);
-    if (of != Type::f32 && of != Type::i32)
-      source_.fail(s.type->place, "a number is " + std::string(s.type->text) + "; allowed: f32, i32");
+    if (of != Type::f64 && of != Type::f32 && of != Type::i32)
+      source_.fail(s.type->place, "a number is " + std::string(s.type->text) + "; allowed: f64, f32, i32");
+    if (of == Type::f64) of = Type::f32;  // the type of arithmetic
     std::optional<double> value;
     if (!s.expressions.empty()) {
-      const Node& node = graph_[expressions_.make_number(s.expressions[0], "a default")];
-      if (node.operation != Operation::constant)
-        source_.fail(s.value_place, "a default is a constant; allowed: an expression of constants");
-      if (of == Type::i32 && (node.value != std::floor(node.value) || std::fabs(node.value) > 0x1p31 - 1))
+      const auto constant = graph_.constant_value(expressions_.make_number(s.expressions[0], "a default"));
+      if (!constant) source_.fail(s.value_place, "a default is a constant; allowed: an expression of constants");
+      if (const double of_i32 = constant->wide_value;
+          of == Type::i32 && (of_i32 != std::floor(of_i32) || std::fabs(of_i32) > 0x1p31 - 1))
         source_.fail(s.value_place, "the default of an i32 is not an integer of 32 bits");
-      value = node.value;
+      value = constant->wide_value;
     }
     for (const Name& name : s.names) {
       if (program_.numbers.size() == Limits::numbers)
@@ -194,10 +195,11 @@ class Checker {
     for (const int expression : s.expressions)
       made.results.push_back(graph.to_f32(expressions.make_number(expression, "a component of a monoid", &locals)));
     for (const int expression : s.identity) {
-      const Node& node = graph_[expressions_.make_number(expression, "an identity")];
-      if (node.operation != Operation::constant)
+      const auto constant = graph_.constant_value(expressions_.make_number(expression, "an identity"));
+      if (!constant)
         source_.fail(syntax_.expressions[static_cast<std::size_t>(expression)].place, "an identity is a constant");
-      made.identity.push_back(node.value);
+      made.identity.push_back(constant->value);
+      made.wide_identity.push_back(constant->wide_value);
     }
     made.nodes = graph.nodes();
     symbols_.define(s.names[0], Symbol::Form::monoid, static_cast<int>(program_.monoids.size()));
@@ -280,8 +282,9 @@ class Checker {
       source_.fail(s.dimensions->place,
                    "an output is " + kind_name(made.kind) +
                        "; allowed: [row, col], [row], [row, col/N], [row, k], and 'colsum' for sums over rows");
-    if (column_sum && made.type && *made.type != Type::f32 && *made.type != Type::f16 && *made.type != Type::bf16)
-      source_.fail(s.type->place, "a sum over rows is " + std::string(s.type->text) + "; allowed: float, f32, f16, bf16");
+    if (column_sum && made.type && *made.type > Type::bf16)
+      source_.fail(s.type->place,
+                   "a sum over rows is " + std::string(s.type->text) + "; allowed: float, f64, f32, f16, bf16");
     const int value = expressions_.make(s.expressions[0]);
     const Kind kind = graph_[value].kind;
     if (kind == Kind::top && made.kind >= Kind::col)
@@ -299,6 +302,16 @@ class Checker {
     program_.outputs.push_back(std::move(made));
   }
 
+  /// Without an array of f64, arithmetic is f32, and the name f64 would promise what there is not.
+  void check_f64() const {
+    if (computes_in_f64(program_)) return;
+    const std::string message = "'f64' in a program without arrays of f64, which computes in f32; declare an array as f64";
+    for (const Statement& s : syntax_.statements)
+      if (s.type && s.type->text == enum_name(Type::f64)) source_.fail(s.type->place, message);
+    for (const Expression& e : syntax_.expressions)
+      if (e.form == Expression::Form::call && e.text == enum_name(Type::f64)) source_.fail(e.place, message);
+  }
+
   void check_whole() const {
     const Place end{syntax_.statements.empty() ? 1 : syntax_.statements.back().names[0].place.line, 1};
     if (program_.outputs.empty()) source_.fail(end, "the program has no output; write 'out y : bf16[row, col] = ...'");
@@ -308,6 +321,7 @@ class Checker {
       if (!symbols_.is_used(input.name)) source_.fail(input.place, "the input " + quoted(input.name) + " is not used");
     for (const Number& number : program_.numbers)
       if (!symbols_.is_used(number.name)) source_.fail(number.place, "the number " + quoted(number.name) + " is not used");
+    check_f64();
     if (graph_.nodes().size() > Graph::most_nodes)
       source_.fail(end, "the program has more than " + std::to_string(Graph::most_nodes) + " operations");
   }

@@ -23,7 +23,8 @@ struct Limits {
 /// and a line with a caret.
 Program parse(std::string_view text, std::string_view file = "program");
 
-/// Returns the program for a problem of this dtype (f32, f16 or bf16): arrays and conversions of type `float` get it.
+/// Returns the program for a problem of this dtype (f64, f32, f16 or bf16): arrays and conversions of type `float` get it.
+/// Constants keep the digits of f64 if the program computes in f64, and are rounded to f32 otherwise.
 Program with_dtype(const Program& program, Type dtype);
 
 }  // namespace tunesmith::row_program

@@ -35,6 +35,7 @@ std::int64_t stride_of(const RowProgramProblem& problem, const std::string& arra
 
 DType dtype_of(Type type) {
   switch (type) {
+    case Type::f64: return DType::f64;
     case Type::f32: return DType::f32;
     case Type::f16: return DType::f16;
     case Type::bf16: return DType::bf16;
@@ -49,6 +50,7 @@ DType dtype_of(Type type) {
 
 Type type_of(DType dtype) {
   switch (dtype) {
+    case DType::f64: return Type::f64;
     case DType::f16: return Type::f16;
     case DType::bf16: return Type::bf16;
     default: return Type::f32;
@@ -83,6 +85,7 @@ std::vector<double> numbers_of(const RowProgramProblem& problem, const Program& 
 row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   row::Shape shape;
   shape.is_program = true;
+  shape.computes_in_f64 = computes_in_f64(program);
   shape.rows = problem.rows;
   shape.cols = problem.cols;
   shape = row::without_empty_rows(shape, std::max(program.group, 1));
@@ -171,7 +174,7 @@ row::OwnParams params_of(const RowProgramProblem& problem, const Program& progra
     if (number.type == Type::i32)
       params.integer(number_member(number.name), static_cast<std::int64_t>(values[i]));
     else
-      params.real(number_member(number.name), values[i]);
+      params.real(number_member(number.name), values[i], computes_in_f64(program));
   }
   return params;
 }
@@ -209,14 +212,6 @@ std::string arrays_text(const Program& program, std::int64_t cols, std::int64_t 
 void check_supported(const Program& program, std::string_view text) {
   const SourceText source{text, text_name};
   const auto reject = [&](Place place, const std::string& message) { source.fail(place, message, ErrorCode::unsupported); };
-  const auto check_elements = [&](const auto& array) {
-    const bool along_columns = array.kind == Kind::full || array.kind == Kind::col || array.kind == Kind::group;
-    if (array.type == Type::boolean || (array.type == Type::i32 && along_columns))
-      reject(array.place, "the array '" + array.name + "' has elements of " + std::string(enum_name(*array.type)) +
-                              "; arrays with columns have f32, f16, bf16, e4m3, e5m2 or i8, others i32, too");
-  };
-  for (const Input& input : program.inputs) check_elements(input);
-  for (const Output& output : program.outputs) check_elements(output);
   for (const Output& output : program.outputs)
     if (output.kind == Kind::group && program.nodes[static_cast<std::size_t>(output.node)].stage == 0)
       reject(output.place, "the output '" + output.name +

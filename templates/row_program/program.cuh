@@ -44,6 +44,12 @@ template <typename... LoadedColumns>
 struct ColumnList {
   static constexpr int count = sizeof...(LoadedColumns);
 };
+template <typename LoadedColumns>
+struct ElementOf;
+template <typename Element, int count>
+struct ElementOf<Columns<Element, count>> {
+  using type = Element;
+};
 
 /// What a pass reads.
 struct PassUses {
@@ -63,18 +69,64 @@ struct RowsOfArray {
 };
 
 /// A vector of a row, as the generated functions read it: element j is column `column + j`.
-template <int inputs, int columns, int size>
+template <int inputs, int columns, int size, typename Number>
 struct RowVector {
+  using Value = Number;
   static constexpr int vector = size;
-  float input[inputs > 0 ? inputs : 1][size];
-  float of_column[columns > 0 ? columns : 1][size];
+  Number input[inputs > 0 ? inputs : 1][size];
+  Number of_column[columns > 0 ? columns : 1][size];
   int64 row, column;
 };
 template <typename Program, const RowShape& shape>
-using VectorOf = RowVector<Program::Inputs::count, Program::ColumnArrays::count, shape.vector>;
+using VectorOf = RowVector<Program::Inputs::count, Program::ColumnArrays::count, shape.vector, Number<shape>>;
+
+/// Integers in vectors of numbers: the bits of a float, which only moves, or a double.
+template <typename Number>
+__device__ __forceinline__ Number number_with(int integer) {
+  if constexpr (is_same<Number, float>)
+    return float_of(static_cast<uint32>(integer));
+  else
+    return integer;
+}
+template <typename Number>
+__device__ __forceinline__ int integer_of_number(Number number) {
+  if constexpr (is_same<Number, float>)
+    return static_cast<int>(bits_of(number));
+  else
+    return static_cast<int>(number);
+}
+
+/// Programs that compute in double convert elements of other arrays.
+template <typename Element, typename Value, typename Number, int vector>
+__device__ __forceinline__ void convert(const Value (&elements)[vector], Number (&values)[vector]) {
+#pragma unroll
+  for (int j = 0; j < vector; ++j) {
+    if constexpr (is_same<Element, int>)
+      values[j] = number_with<Number>(integer_of_number(elements[j]));
+    else
+      values[j] = elements[j];
+  }
+}
+/// Returns a number as elements of an array are stored from it, so that a store rounds once.
+template <typename Element, typename Number>
+__device__ __forceinline__ Compute<Element> storable(Number value) {
+  if constexpr (is_same<Number, Compute<Element>>)
+    return value;
+  else if constexpr (is_same<Element, float>)
+    return static_cast<float>(value);
+  else if constexpr (is_same<Element, int>)
+    return number_with<float>(integer_of_number(value));
+  else
+    return rounded_to_odd(value);
+}
+template <typename Element, typename Number, int vector>
+__device__ __forceinline__ void make_storable(const Number (&values)[vector], Compute<Element> (&elements)[vector]) {
+#pragma unroll
+  for (int j = 0; j < vector; ++j) elements[j] = storable<Element>(values[j]);
+}
 
 template <typename T>
-__device__ __forceinline__ float load_value(const void* array, int64 index) {
+__device__ __forceinline__ Compute<T> load_value(const void* array, int64 index) {
   return load_element(static_cast<const T*>(array) + index);
 }
 template <>
@@ -83,25 +135,28 @@ __device__ __forceinline__ int load_integer(const void* array, int64 index) { re
 
 /// Loads the element that the columns of a vector share. A plain load, so that the compiler loads once for a vector.
 template <typename T, int columns, typename Vector>
-__device__ __forceinline__ float load_of_group(const void* array, int64 stride, int cols, const Vector& v) {
+__device__ __forceinline__ Compute<T> load_of_group(const void* array, int64 stride, int cols, const Vector& v) {
   const int64 column = v.column < cols ? v.column : cols - 1;  // vectors after the row's end are loaded and ignored
-  return to_float(static_cast<const T*>(array)[v.row * stride + static_cast<uint32>(column) / columns]);
+  const T element = static_cast<const T*>(array)[v.row * stride + static_cast<uint32>(column) / columns];
+  if constexpr (is_same<T, int>)
+    return number_with<float>(element);
+  else
+    return to_float(element);
 }
 
-template <typename T>
-__device__ __forceinline__ void store_value(void* array, int64 index, float value) {
-  store_element(static_cast<T*>(array) + index, value);
+template <typename T, typename Number>
+__device__ __forceinline__ void store_value(void* array, int64 index, Number value) {
+  store_element(static_cast<T*>(array) + index, storable<T>(value));
 }
 __device__ __forceinline__ void store_integer(void* array, int64 index, int value) {
   static_cast<int*>(array)[index] = value;
 }
 
-/// Stores the values of the chosen columns, in pieces of 16 bytes where the address allows it. T: float, int or a narrower
-/// type.
+/// Stores the values of the chosen columns, in pieces of 16 bytes where the address allows it. T: an element type, or int.
 template <typename T, typename Value, int k>
 __device__ __forceinline__ void store_chosen(void* array, int64 first, const Value (&values)[k]) {
   T* const to = static_cast<T*>(array) + first;
-  if constexpr (sizeof(T) == 4 && k % 4 == 0) {
+  if constexpr (sizeof(T) == 4 && sizeof(Value) == 4 && k % 4 == 0) {
     if (reinterpret_cast<uint64>(to) % 16 == 0) {
 #pragma unroll
       for (int rank = 0; rank < k; rank += 4) {
@@ -120,10 +175,10 @@ __device__ __forceinline__ void store_chosen(void* array, int64 first, const Val
   }
 #pragma unroll
   for (int rank = 0; rank < k; ++rank) {
-    if constexpr (is_same<Value, float>)
-      store_element(to + rank, values[rank]);
-    else
+    if constexpr (is_same<Value, int>)
       to[rank] = values[rank];
+    else
+      store_element(to + rank, storable<T>(values[rank]));
   }
 }
 
@@ -159,18 +214,27 @@ struct ResidentInputs<index, shape, config, Group, Storage, First, Rest...> {
   __device__ __forceinline__ void arrived() { first.arrived(); }  // all copies of a thread are awaited together
   template <unsigned used, typename Vector>
   __device__ __forceinline__ void get(int i, Vector& v) {
-    if constexpr ((used >> index & 1u) != 0) first.get(i, v.input[index]);
+    if constexpr ((used >> index & 1u) != 0) {
+      if constexpr (is_same<Compute<First>, Number<shape>>) {
+        first.get(i, v.input[index]);
+      } else {
+        Compute<First> elements[shape.vector];
+        first.get(i, elements);
+        convert<First>(elements, v.input[index]);
+      }
+    }
     rest.template get<used>(i, v);
   }
-  /// Returns whether vector i of the first `count` inputs holds any float without rounding.
+  /// Returns whether vector i of the first `count` inputs holds any number without rounding.
   static __device__ __forceinline__ constexpr bool can_keep(int i, int count) {
-    return index >= count || (Resident::exact(i) && decltype(rest)::can_keep(i, count));
+    return index >= count ||
+           (Resident::exact(i) && is_same<Compute<First>, Number<shape>> && decltype(rest)::can_keep(i, count));
   }
   /// Replaces vector i of the first `count` inputs.
   template <typename Vector>
   __device__ __forceinline__ void keep(int i, int count, const Vector& v) {
     if (index >= count) return;
-    first.put(i, v.input[index]);
+    if constexpr (is_same<Compute<First>, Number<shape>>) first.put(i, v.input[index]);
     rest.keep(i, count, v);
   }
 };
@@ -188,8 +252,15 @@ template <typename Program, unsigned used, int index, const RowShape& shape, typ
           typename... Rest>
 __device__ __forceinline__ void load_columns_from(const typename Program::Params& params, const Row<shape>& row,
                                                   int64 column, bool inside, Vector& v, ColumnList<First, Rest...>) {
-  if constexpr ((used >> index & 1u) != 0)
-    First::template load<shape>(Program::template column_array<index>(params), row, column, inside, v.of_column[index]);
+  if constexpr ((used >> index & 1u) != 0) {
+    if constexpr (is_same<typename First::Value, Number<shape>>) {
+      First::template load<shape>(Program::template column_array<index>(params), row, column, inside, v.of_column[index]);
+    } else {
+      typename First::Value elements[shape.vector];
+      First::template load<shape>(Program::template column_array<index>(params), row, column, inside, elements);
+      convert<typename ElementOf<First>::type>(elements, v.of_column[index]);
+    }
+  }
   load_columns_from<Program, used, index + 1>(params, row, column, inside, v, ColumnList<Rest...>());
 }
 
@@ -201,7 +272,13 @@ template <typename Program, int index, const RowShape& shape, StoreHint hint, ty
 __device__ __forceinline__ void store_outputs_from(const typename Program::Params& params, const Row<shape>& row,
                                                    int64 column, bool inside, Values& values, TypeList<First, Rest...>) {
   auto* const output = const_cast<First*>(Program::template output<index>(params).template at<First>(row));
-  RowFeatures<shape>::Edges::template store<First, shape.vector, hint>(output, column, row.all, inside, values[index]);
+  if constexpr (is_same<Compute<First>, Number<shape>>) {
+    RowFeatures<shape>::Edges::template store<First, shape.vector, hint>(output, column, row.all, inside, values[index]);
+  } else {
+    Compute<First> elements[shape.vector];
+    make_storable<First>(values[index], elements);
+    RowFeatures<shape>::Edges::template store<First, shape.vector, hint>(output, column, row.all, inside, elements);
+  }
   store_outputs_from<Program, index + 1, shape, hint>(params, row, column, inside, values, TypeList<Rest...>());
 }
 
@@ -255,7 +332,7 @@ __device__ __forceinline__ void reduce_groups(const typename Program::Params& pa
       constexpr int lanes = Program::columns_of_group / shape.vector;
       static_assert(lanes * shape.vector == Program::columns_of_group && lanes <= 32 && (lanes & (lanes - 1)) == 0,
                     "neighbouring lanes of a warp hold a group of columns");
-      float terms[All::operands][shape.vector];
+      Number<shape> terms[All::operands][shape.vector];
 #pragma unroll
       for (int j = 0; j < shape.vector; ++j) Program::group_terms(OfStage<stage>(), params, values, groups, v, j, terms);
       typename All::Value partial = All::identity();
@@ -281,7 +358,7 @@ __device__ __forceinline__ void include_vector(const typename Program::Params& p
   const ElementsInside elements = elements_inside(row, column, inside);
   typename Program::Groups groups;
   reduce_groups<Program, 1, uses.groups, shape>(params, values, v, elements, groups);
-  float terms[All::operands][shape.vector];
+  Number<shape> terms[All::operands][shape.vector];
 #pragma unroll
   for (int j = 0; j < shape.vector; ++j) Program::terms(OfStage<stage>(), params, values, groups, v, j, terms);
   All::include(partial, terms, elements);
@@ -311,7 +388,7 @@ __device__ __forceinline__ void finish_vector(const typename Program::Params& pa
       Program::store_groups(params, row.index, v.column / Program::columns_of_group, groups);
   }
   constexpr int count = Program::Outputs::count + Program::sums;
-  float results[count > 0 ? count : 1][shape.vector];
+  Number<shape> results[count > 0 ? count : 1][shape.vector];
 #pragma unroll
   for (int j = 0; j < shape.vector; ++j) {
     if constexpr (of_kept)

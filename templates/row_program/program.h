@@ -2,6 +2,7 @@
 // A row program as a checked graph. The parser makes it; the generated kernel, the float64 evaluation and the gradient are
 // made of it. Internal to templates/.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -18,11 +19,12 @@ struct Place {
   int line = 0, column = 0;
 };
 
-/// Element types of arrays, and of rounding. Arithmetic is f32; indices are i32; comparisons are boolean.
-enum class Type : std::uint8_t { f32, f16, bf16, e4m3, e5m2, i8, i32, boolean };
+/// Element types of arrays, and of rounding. Indices are i32; comparisons are boolean. Arithmetic is f32, or f64 in programs
+/// with an array of f64 (computes_in_f64()); nodes have the type f32 in either case.
+enum class Type : std::uint8_t { f64, f32, f16, bf16, e4m3, e5m2, i8, i32, boolean };
 
 /// Returns the type in which the program computes with elements of this type: f32, i32 or boolean.
-constexpr Type value_type(Type element) noexcept {
+constexpr Type value_type(Type element) noexcept {  // f32 stands for the type of arithmetic
   return element == Type::i32 || element == Type::boolean ? element : Type::f32;
 }
 
@@ -87,12 +89,12 @@ enum class Operation : std::uint8_t {
 
 /// A value. Its operands precede it in Program::nodes; equal subexpressions are one node.
 ///
-/// The type is f32, i32 or boolean. Functions take and give f32, with these exceptions: comparisons, minimum, maximum and
-/// select also take two i32; scatter takes an i32 and an f32; equal, not_equal and select also take two booleans; logical
-/// functions take and give booleans. The type of round_to is the one that is rounded to: f32 and i32 convert from i32 and
-/// f32, all others give an f32 that the type can represent. Rounding is to nearest, ties to even. e4m3, e5m2, i8 and i32
-/// saturate; f16 and bf16 overflow to inf. NaN stays NaN in floating-point types and gives 0 in i8 and i32. Other
-/// conversions between f32 and i32 do not occur.
+/// The type is f32 (in programs that compute in f64, that), i32 or boolean. Functions take and give f32, with these
+/// exceptions: comparisons, minimum, maximum and select also take two i32; scatter takes an i32 and an f32; equal, not_equal
+/// and select also take two booleans; logical functions take and give booleans. The type of round_to is the one that is
+/// rounded to: f32 and i32 convert from i32 and f32, all others give an f32 that the type can represent. Rounding is to
+/// nearest, ties to even. e4m3, e5m2, i8 and i32 saturate; f16 and bf16 overflow to inf. NaN stays NaN in floating-point
+/// types and gives 0 in i8 and i32. Other conversions between f32 and i32 do not occur.
 struct Node {
   Operation operation = Operation::constant;
   Kind kind = Kind::scalar;
@@ -100,7 +102,8 @@ struct Node {
   std::array<int, 3> operands{-1, -1, -1};  ///< indices into Program::nodes
   int index = 0;
   int part = 0;
-  double value = 0;
+  double value = 0;       ///< of a constant, rounded to the type of arithmetic
+  double wide_value = 0;  ///< of a constant for arithmetic in f64, until with_dtype() decides between the two
   /// Stage of the program after which the value can be computed: 0 without reductions, otherwise the largest
   /// Reduction::stage it depends on.
   int stage = 0;
@@ -134,9 +137,10 @@ struct Reduction {
 /// A user's associative function: combine((a...), (b...)) with an identity.
 struct Monoid {
   std::string name;
-  std::vector<double> identity;  ///< one for each component
-  std::vector<Node> nodes;       ///< graph over Operation::parameter; operands are indices into it
-  std::vector<int> results;      ///< one for each component
+  std::vector<double> identity;       ///< one for each component; an f32 unless with_dtype() chose f64
+  std::vector<double> wide_identity;  ///< the same for arithmetic in f64
+  std::vector<Node> nodes;            ///< graph over Operation::parameter; operands are indices into it
+  std::vector<int> results;           ///< one for each component
   Place place;
 };
 
@@ -177,13 +181,20 @@ struct Program {
   int stages = 0;  ///< largest stage of a reduction
 };
 
+/// Reports whether the program computes in f64: one of its arrays has elements of f64. Before with_dtype(), only types that
+/// the program states count.
+inline bool computes_in_f64(const Program& program) {
+  const auto is_f64 = [](const auto& array) { return array.type == Type::f64; };
+  return std::ranges::any_of(program.inputs, is_f64) || std::ranges::any_of(program.outputs, is_f64);
+}
+
 }  // namespace tunesmith::row_program
 
 namespace tunesmith {
 
 template <>
-inline constexpr std::array<std::string_view, 8> enum_names<row_program::Type>{"f32",  "f16", "bf16", "e4m3",
-                                                                               "e5m2", "i8",  "i32",  "bool"};
+inline constexpr std::array<std::string_view, 9> enum_names<row_program::Type>{"f64",  "f32", "f16", "bf16", "e4m3",
+                                                                               "e5m2", "i8",  "i32", "bool"};
 template <>
 inline constexpr std::array<std::string_view, 6> enum_names<row_program::Kind>{"[]",    "[row]",        "[row, k]",
                                                                                "[col]", "[row, col/N]", "[row, col]"};

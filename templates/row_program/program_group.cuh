@@ -16,8 +16,8 @@ template <typename Value, int rows>
 struct OfRows {
   Value row[rows];
 };
-template <int count>
-__device__ __forceinline__ Floats<count> shuffle(Floats<count> floats, int source) {
+template <int count, typename Number>
+__device__ __forceinline__ Floats<count, Number> shuffle(Floats<count, Number> floats, int source) {
 #pragma unroll
   for (int i = 0; i < count; ++i) floats.value[i] = shuffle(floats.value[i], source);
   return floats;
@@ -59,16 +59,17 @@ struct ProgramGroup {
 
   /// Reduces a value of each row of a batch. `lanes` neighbouring lanes take a row: each exchange within a warp reduces
   /// several rows at once. Every warp sends its partial results to all blocks and combines those of all warps.
-  template <int floats, int rows, typename Reduction>
-  __device__ __forceinline__ OfRows<Floats<floats>, rows> reduce_rows(OfRows<Floats<floats>, rows> values,
-                                                                      Reduction reduction) {
+  template <int floats, typename Number, int rows, typename Reduction>
+  __device__ __forceinline__ OfRows<Floats<floats, Number>, rows> reduce_rows(OfRows<Floats<floats, Number>, rows> values,
+                                                                              Reduction reduction) {
     constexpr int lanes = 32 / rows;
     split_rows<rows, 16>(values.row, reduction);
-    Floats<floats> value = reduce_lanes<lanes>(values.row[0], reduction);
+    Floats<floats, Number> value = reduce_lanes<lanes>(values.row[0], reduction);
     if constexpr (parts > 1) {
       // Messages have multiples of 16 bytes. Double-buffered: a warp that is one reduction ahead must not overwrite what a
       // slower one has yet to read.
-      using Part = Floats<counts_messages ? (floats + 3) / 4 * 4 : floats>;
+      constexpr int each = 16 / sizeof(Number);
+      using Part = Floats<counts_messages ? (floats + each - 1) / each * each : floats, Number>;
       TUNESMITH_SHARED(Part, partials, 2 * rows * parts);
       const int lane = lane_index() % lanes, turn = reductions & 1;
       Part* const set = partials + (turn * rows + lane_index() / lanes) * parts;
@@ -113,12 +114,19 @@ struct ProgramGroup {
       split_rows<half, distance / 2>(values, reduction);
     }
   }
-  template <int floats, typename Part>
-  static __device__ __forceinline__ Floats<floats> floats_of(const Part& part) {
-    Floats<floats> result;
+  template <int floats, int all, typename Number>
+  static __device__ __forceinline__ Floats<floats, Number> floats_of(const Floats<all, Number>& part) {
+    Floats<floats, Number> result;
 #pragma unroll
     for (int i = 0; i < floats; ++i) result.value[i] = part.value[i];
     return result;
+  }
+  template <typename Part>
+  static __device__ __forceinline__ uint32 word_of(const Part& part, int i) {
+    if constexpr (sizeof(part.value[0]) == 4)
+      return bits_of(part.value[i]);
+    else
+      return i % 2 == 0 ? low_bits_of(part.value[i / 2]) : high_bits_of(part.value[i / 2]);
   }
   /// Stores this warp's part of each row where all threads of the group find it, and waits for the others.
   template <typename Part>
@@ -146,8 +154,8 @@ struct ProgramGroup {
       if (block + lane < blocks)
 #pragma unroll
         for (int i = 0; i < static_cast<int>(sizeof(Part)) / 16; ++i)
-          send_async(address_of_rank(to + 16 * i, block + lane), bits_of(own.value[4 * i]), bits_of(own.value[4 * i + 1]),
-                     bits_of(own.value[4 * i + 2]), bits_of(own.value[4 * i + 3]), address_of_rank(barrier, block + lane));
+          send_async(address_of_rank(to + 16 * i, block + lane), word_of(own, 4 * i), word_of(own, 4 * i + 1),
+                     word_of(own, 4 * i + 2), word_of(own, 4 * i + 3), address_of_rank(barrier, block + lane));
     barrier_wait_cluster(barrier, static_cast<uint32>(reductions >> 1) & 1u);
 #endif
   }

@@ -1,4 +1,4 @@
-// The check of a row program's outputs against its evaluation in float64.
+// The check of a row program's outputs against its evaluation in float64, or in long double if it computes in f64.
 
 #include <algorithm>
 #include <cmath>
@@ -13,9 +13,9 @@
 namespace tunesmith {
 namespace {
 
-using row_program::Bounded;
+using row_program::BoundedOf;
 using row_program::Kind;
-using row_program::OutputRow;
+using row_program::OutputRowOf;
 
 struct RowOutcome {
   double max_error = 0;
@@ -46,23 +46,29 @@ std::vector<double> elements_of_row(const HostArray& array, Kind kind, std::int6
   std::vector<double> values(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i)
     values[static_cast<std::size_t>(i)] = read_element(array.info.dtype, array.data, elements.first + i * elements.step);
+  if (array.info.dtype == DType::u8)  // booleans
+    for (double& value : values) value = value != 0 ? 1 : 0;
   return values;
 }
 
 /// The part of the allowed error that a result has: half a unit of the dtype, and the bound.
-double share_of_allowed(DType dtype, double result, const Bounded& expected) {
+template <typename Real>
+double share_of_allowed(DType dtype, double result, const BoundedOf<Real>& expected) {
   if (!std::isfinite(expected.bound) || !std::isfinite(expected.value) || !std::isfinite(result)) return 0;
-  const double unit = is_float(dtype) || dtype == DType::e4m3 || dtype == DType::e5m2 ? spacing(dtype, expected.value) : 1;
-  return std::min(std::fabs(result - expected.value) / (expected.bound + unit / 2), 1.0);
+  const double unit = is_float(dtype) || dtype == DType::e4m3 || dtype == DType::e5m2
+                          ? spacing(dtype, static_cast<double>(expected.value))
+                          : 1;
+  return static_cast<double>(std::min<Real>(std::fabs(result - expected.value) / (expected.bound + unit / 2), 1));
 }
 
 /// Compares a row of an output, or its only one.
-void check_row(const HostArray& array, row_program::Type type, const OutputRow& expected, std::int64_t row,
+template <typename Real>
+void check_row(const HostArray& array, row_program::Type type, const OutputRowOf<Real>& expected, std::int64_t row,
                Elements elements, RowOutcome& outcome) {
   for (std::size_t i = 0; i < expected.elements.size(); ++i) {
     const double found =
         read_element(array.info.dtype, array.data, elements.first + static_cast<std::int64_t>(i) * elements.step);
-    const Bounded& wanted = expected.elements[i];
+    const BoundedOf<Real>& wanted = expected.elements[i];
     if (expected.accepts(type, i, found)) {
       if (expected.candidates.empty() && expected.candidates_of_ranks.empty())
         outcome.max_error = std::max(outcome.max_error, share_of_allowed(array.info.dtype, found, wanted));
@@ -71,7 +77,7 @@ void check_row(const HostArray& array, row_program::Type type, const OutputRow& 
     outcome.max_error = INFINITY;
     if (!outcome.failure.empty()) continue;
     std::ostringstream text;
-    text.precision(9);
+    text.precision(array.info.dtype == DType::f64 ? 17 : 9);
     text << array.info.name << "[";
     if (row >= 0) text << row;
     if (row >= 0 && array.info.shape.size() >= 2) text << ",";
@@ -82,19 +88,18 @@ void check_row(const HostArray& array, row_program::Type type, const OutputRow& 
   }
 }
 
-}  // namespace
-
 /// Evaluations up to which column sums are checked: all rows are needed, which takes seconds.
 constexpr std::int64_t most_operations = std::int64_t{1} << 31;
 
-CheckResult check_row_program(const RowProgramProblem& problem, const row_program::Program& program,
-                              std::span<const HostArray> arrays, std::int64_t max_rows) {
+template <typename Real>
+CheckResult checked(const RowProgramProblem& problem, const row_program::Program& program, std::span<const HostArray> arrays,
+                    std::int64_t max_rows) {
   CheckResult result;
   result.error_unit = "of the allowed error";
   result.allowed_error = 1;
   if (problem.cols == 0) return result;  // no output has elements
   const std::int64_t rows = problem.rows * problem.inner;
-  const row_program::Evaluator evaluator(program, rows, problem.cols, row_program::numbers_of(problem, program));
+  const row_program::EvaluatorOf<Real> evaluator(program, rows, problem.cols, row_program::numbers_of(problem, program));
   const std::size_t inputs = program.inputs.size();
   // Inputs that all rows share are converted once.
   std::vector<std::vector<double>> shared(inputs);
@@ -111,10 +116,11 @@ CheckResult check_row_program(const RowProgramProblem& problem, const row_progra
   if (sums && !all_rows) result.note = "sums over rows are not compared with float64: too many elements";
 
   std::vector<RowOutcome> outcomes(static_cast<std::size_t>(result.checked_rows));
-  std::vector<row_program::ColumnSums> totals(program.outputs.size(), row_program::ColumnSums(problem.cols));
+  std::vector<row_program::ColumnSumsOf<Real>> totals(program.outputs.size(), row_program::ColumnSumsOf<Real>(problem.cols));
   std::mutex mutex;
   over_rows(result.checked_rows, operations_of_row, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<row_program::ColumnSums> own_totals(program.outputs.size(), row_program::ColumnSums(problem.cols));
+    std::vector<row_program::ColumnSumsOf<Real>> own_totals(program.outputs.size(),
+                                                            row_program::ColumnSumsOf<Real>(problem.cols));
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t row = result.checked_rows > 1 ? (rows - 1) * i / (result.checked_rows - 1) : 0;
       std::vector<std::vector<double>> own(inputs);
@@ -123,7 +129,7 @@ CheckResult check_row_program(const RowProgramProblem& problem, const row_progra
         if (shared[k].empty()) own[k] = elements_of_row(arrays[k], program.inputs[k].kind, row);
         values.emplace_back(shared[k].empty() ? own[k] : shared[k]);
       }
-      const std::vector<OutputRow> expected = evaluator.row(row, values);
+      const std::vector<OutputRowOf<Real>> expected = evaluator.row(row, values);
       RowOutcome& outcome = outcomes[static_cast<std::size_t>(i)];
       for (std::size_t k = 0; k < program.outputs.size(); ++k) {
         const row_program::Output& output = program.outputs[k];
@@ -148,6 +154,14 @@ CheckResult check_row_program(const RowProgramProblem& problem, const row_progra
   }
   result.passed = result.first_failure.empty();
   return result;
+}
+
+}  // namespace
+
+CheckResult check_row_program(const RowProgramProblem& problem, const row_program::Program& program,
+                              std::span<const HostArray> arrays, std::int64_t max_rows) {
+  return row_program::computes_in_f64(program) ? checked<long double>(problem, program, arrays, max_rows)
+                                               : checked<double>(problem, program, arrays, max_rows);
 }
 
 }  // namespace tunesmith

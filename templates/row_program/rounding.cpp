@@ -31,7 +31,7 @@ double round_to_integer(double value, double least, double largest) noexcept {
 }  // namespace
 
 double round_to_type(Type type, double value) noexcept {
-  if (type == Type::boolean) return value;
+  if (type == Type::boolean || type == Type::f64) return value;
   if (type == Type::i8) return round_to_integer(value, -128, 127);
   if (type == Type::i32) return round_to_integer(value, -0x1p31, 0x1p31 - 1);
   const Format format = format_of(type);
@@ -51,6 +51,15 @@ double round_to_type(Type type, double value) noexcept {
   }
   if (std::fabs(rounded) <= format.largest) return rounded;
   return std::copysign(format.saturates ? format.largest : HUGE_VAL, value);
+}
+
+double round_to_type(Type type, long double value) noexcept {
+  auto nearest = static_cast<double>(value);
+  if (type == Type::f64 || std::isnan(value) || static_cast<long double>(nearest) == value)
+    return round_to_type(type, nearest);
+  // Rounded to odd: narrower types round that as they round the value (Boldo and Melquiond, 2008).
+  if (std::fabs(static_cast<long double>(nearest)) > std::fabs(value)) nearest = std::nextafter(nearest, 0.0);
+  return round_to_type(type, std::bit_cast<double>(std::bit_cast<std::uint64_t>(nearest) | 1));
 }
 
 }  // namespace tunesmith::row_program

@@ -9,7 +9,10 @@ namespace {
 class Separation {
  public:
   explicit Separation(const Program& program)
-      : program_(program), renamed_(program.nodes.size(), -1), reductions_(program.reductions.size(), -1) {}
+      : program_(program),
+        graph_(computes_in_f64(program)),
+        renamed_(program.nodes.size(), -1),
+        reductions_(program.reductions.size(), -1) {}
 
   Program result() {
     for (std::size_t n = 0; n < program_.nodes.size(); ++n) {

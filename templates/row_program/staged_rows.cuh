@@ -28,7 +28,7 @@ struct Slots {
   __device__ __forceinline__ Access* place(int i, int access) const {
     return places + (i * Place::accesses + access) * Group::threads;
   }
-  __device__ __forceinline__ void get(int i, float (&values)[shape.vector]) const {
+  __device__ __forceinline__ void get(int i, Compute<Element> (&values)[shape.vector]) const {
     Place packed;
 #pragma unroll
     for (int k = 0; k < Place::accesses; ++k) packed.access[k] = *place(i, k);
@@ -38,7 +38,7 @@ struct Slots {
 #pragma unroll
     for (int k = 0; k < Place::accesses; ++k) *place(i, k) = packed.access[k];
   }
-  __device__ __forceinline__ void put(int i, const float (&values)[shape.vector]) const {
+  __device__ __forceinline__ void put(int i, const Compute<Element> (&values)[shape.vector]) const {
     Place packed;
     packed.pack_from(values);
     hold(i, packed);
@@ -92,18 +92,26 @@ struct StagedInputs<index, shape, config, Group, First, Rest...> {
   }
   template <unsigned used, typename Vector>
   __device__ __forceinline__ void get(int i, Vector& v) const {
-    if constexpr ((used >> index & 1u) != 0) first.get(i, v.input[index]);
+    if constexpr ((used >> index & 1u) != 0) {
+      if constexpr (is_same<Compute<First>, Number<shape>>) {
+        first.get(i, v.input[index]);
+      } else {
+        Compute<First> elements[shape.vector];
+        first.get(i, elements);
+        convert<First>(elements, v.input[index]);
+      }
+    }
     rest.template get<used>(i, v);
   }
-  /// Returns whether the first `count` inputs have room for floats.
+  /// Returns whether the first `count` inputs have room for numbers.
   static __device__ __forceinline__ constexpr bool can_keep(int count) {
-    return index >= count || (sizeof(First) == 4 && Others::can_keep(count));
+    return index >= count || (is_same<First, Number<shape>> && Others::can_keep(count));
   }
   /// Replaces vector i of the first `count` inputs.
   template <typename Vector>
   __device__ __forceinline__ void keep(int i, int count, const Vector& v) const {
     if (index >= count) return;
-    first.put(i, v.input[index]);
+    if constexpr (is_same<Compute<First>, Number<shape>>) first.put(i, v.input[index]);
     rest.keep(i, count, v);
   }
 };
@@ -139,7 +147,7 @@ struct KeptColumns<index, shape, config, Group, Columns<Element, count>, Rest...
                                        int thread_rank) const {
 #pragma unroll
     for (int i = 0; i < config.vectors; ++i) {
-      float values[shape.vector];
+      Compute<Stored> values[shape.vector];
       Columns<Element, count>::template load<shape>(Program::template column_array<index>(params), row,
                                                     column_of<shape, Group::group_size>(i, thread_rank),
                                                     inside_row<shape, Group::group_size>(i), values);
@@ -149,7 +157,15 @@ struct KeptColumns<index, shape, config, Group, Columns<Element, count>, Rest...
   }
   template <unsigned used, typename Vector>
   __device__ __forceinline__ void get(int i, Vector& v) const {
-    if constexpr ((used >> index & 1u) != 0) first.get(i, v.of_column[index]);
+    if constexpr ((used >> index & 1u) != 0) {
+      if constexpr (is_same<Compute<Stored>, Number<shape>>) {
+        first.get(i, v.of_column[index]);
+      } else {
+        Compute<Stored> elements[shape.vector];
+        first.get(i, elements);
+        convert<Stored>(elements, v.of_column[index]);
+      }
+    }
     rest.template get<used>(i, v);
   }
 };

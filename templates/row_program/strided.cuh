@@ -18,8 +18,8 @@ template <int index, const StridedConfig& config, typename... Elements>
 struct StridedInputs {
   template <typename Program, unsigned used, LoadHint hint, typename Place>
   __device__ __forceinline__ void load(const typename Program::Params&, const Place&, int64) {}
-  template <unsigned used, int inputs>
-  __device__ __forceinline__ void get(int, float (&)[inputs][config.vector]) {}
+  template <unsigned used, typename Number, int inputs>
+  __device__ __forceinline__ void get(int, Number (&)[inputs][config.vector]) {}
 };
 template <int index, const StridedConfig& config, typename First, typename... Rest>
 struct StridedInputs<index, config, First, Rest...> {
@@ -37,11 +37,17 @@ struct StridedInputs<index, config, First, Rest...> {
     }
     rest.template load<Program, used, hint>(params, place, column);
   }
-  template <unsigned used, int inputs>
-  __device__ __forceinline__ void get(int i, float (&values)[inputs][config.vector]) {
+  template <unsigned used, typename Number, int inputs>
+  __device__ __forceinline__ void get(int i, Number (&values)[inputs][config.vector]) {
     if constexpr ((used >> index & 1u) != 0) {
       if constexpr (sizeof(First) < 4) first[i].forget_uses();  // float32 elements would take more registers
-      first[i].unpack(values[index]);
+      if constexpr (is_same<Compute<First>, Number>) {
+        first[i].unpack(values[index]);
+      } else {
+        Compute<First> elements[config.vector];
+        first[i].unpack(elements);
+        convert<First>(elements, values[index]);
+      }
     }
     rest.template get<used>(i, values);
   }
@@ -59,8 +65,13 @@ __device__ __forceinline__ void load_column(const typename Program::Params&, int
 template <typename Program, unsigned used, int index, typename Vector, typename Element, int count, typename... Rest>
 __device__ __forceinline__ void load_column(const typename Program::Params& params, int64 column, Vector& v,
                                             ColumnList<Columns<Element, count>, Rest...>) {
-  if constexpr ((used >> index & 1u) != 0)
-    v.of_column[index][0] = load_value<Element>(Program::template column_array<index>(params), column);
+  if constexpr ((used >> index & 1u) != 0) {
+    const void* const array = Program::template column_array<index>(params);
+    if constexpr (is_same<Element, int>)
+      v.of_column[index][0] = number_with<typename Vector::Value>(load_integer(array, column));
+    else
+      v.of_column[index][0] = load_value<Element>(array, column);
+  }
   load_column<Program, used, index + 1>(params, column, v, ColumnList<Rest...>());
 }
 
@@ -71,7 +82,7 @@ struct StridedRows {
   using Tile = typename StridedInputsOf<typename Program::Inputs, config>::type;
   static constexpr int vector = config.vector;
   static constexpr int inputs = Program::Inputs::count > 0 ? Program::Inputs::count : 1;
-  using Vector = RowVector<Program::Inputs::count, Program::ColumnArrays::count, 1>;
+  using Vector = RowVector<Program::Inputs::count, Program::ColumnArrays::count, 1, Number<shape>>;
 
   const Params& params;
   const StridedPlace<shape, config> strided;
@@ -104,7 +115,7 @@ struct StridedRows {
                                           typename Program::ColumnArrays());
     return v;
   }
-  __device__ __forceinline__ void set(Vector& v, const float (&elements)[inputs][vector], int j) const {
+  __device__ __forceinline__ void set(Vector& v, const Number<shape> (&elements)[inputs][vector], int j) const {
     v.row = row(j);
 #pragma unroll
     for (int k = 0; k < Program::Inputs::count; ++k) v.input[k][0] = elements[k][j];
@@ -118,13 +129,13 @@ struct StridedRows {
 #pragma unroll
     for (int i = 0; i < config.columns; ++i) {
       const int64 column = first + i * members<config>;
-      float elements[inputs][vector];
+      Number<shape> elements[inputs][vector];
       tile.template get<Program::template uses<stage>().inputs>(i, elements);
       Vector v = vector_at<stage>(column);
 #pragma unroll
       for (int j = 0; j < vector; ++j) {
         set(v, elements, j);
-        float terms[All::operands][1];
+        Number<shape> terms[All::operands][1];
         Program::terms(OfStage<stage>(), params, values[j], groups, v, 0, terms);
         All::include(partial[j], terms, {0, strided.holds(column) ? 1 : 0, column});
       }
@@ -187,13 +198,13 @@ struct StridedRows {
 #pragma unroll
     for (int i = 0; i < config.columns; ++i) {
       const int64 column = first + i * members<config>;
-      float elements[inputs][vector], all[count][vector];
+      Number<shape> elements[inputs][vector], all[count][vector];
       tile.template get<Program::template uses<pass>().inputs>(i, elements);
       Vector v = vector_at<pass>(column);
 #pragma unroll
       for (int j = 0; j < vector; ++j) {
         set(v, elements, j);
-        float results[count][1];
+        Number<shape> results[count][1];
         Program::outputs(params, values[j], groups, v, 0, results);
 #pragma unroll
         for (int k = 0; k < results_count; ++k) all[k][j] = results[k][0];
@@ -206,18 +217,26 @@ struct StridedRows {
 
  private:
   template <int index, int count>
-  __device__ __forceinline__ void store(int64, const float (&)[count][vector], TypeList<>) const {}
+  __device__ __forceinline__ void store(int64, const Number<shape> (&)[count][vector], TypeList<>) const {}
   template <int index, int count, typename First, typename... Rest>
-  __device__ __forceinline__ void store(int64 column, const float (&all)[count][vector], TypeList<First, Rest...>) const {
-    strided.store(at<First>(Program::template output<index>(params)), params.inner, column, all[index]);
+  __device__ __forceinline__ void store(int64 column, const Number<shape> (&all)[count][vector],
+                                        TypeList<First, Rest...>) const {
+    First* const output = at<First>(Program::template output<index>(params));
+    if constexpr (is_same<Compute<First>, Number<shape>>) {
+      strided.store(output, params.inner, column, all[index]);
+    } else {
+      Compute<First> elements[vector];
+      make_storable<First>(all[index], elements);
+      strided.store(output, params.inner, column, elements);
+    }
     store<index + 1>(column, all, TypeList<Rest...>());
   }
 };
 
 /// For programs without sums over positions.
 struct NoPositionSums {
-  template <typename Rows, int count, int vector>
-  __device__ __forceinline__ void include(const Rows&, int, int64, const float (&)[count][vector]) const {}
+  template <typename Rows, typename Results>
+  __device__ __forceinline__ void include(const Rows&, int, int64, const Results&) const {}
   template <typename Rows>
   __device__ __forceinline__ void store(const Rows&, int64) const {}
 };
@@ -325,12 +344,12 @@ struct StoredPartials {
   static __device__ __forceinline__ int64 bytes_before(const typename Program::Params& params) {
     if constexpr (stage == 1) {
       // The sums of tiles (PartialSums) are before them.
-      constexpr int64 padded_cols = (shape.cols + 31) / 32 * 32, pair_bytes = 8;
+      constexpr int64 padded_cols = (shape.cols + 31) / 32 * 32, pair_bytes = 2 * static_cast<int>(sizeof(Number<shape>));
       return Program::sums * params.row.groups * padded_cols * pair_bytes;
     } else {
       constexpr int floats = Program::template RowReductions<stage - 1>::floats;
       const int64 tiles = (params.vectors + config.lanes - 1) / config.lanes;
-      const int64 bytes = tiles * (config.blocks_per_row * size) * (floats * static_cast<int>(sizeof(float)));
+      const int64 bytes = tiles * (config.blocks_per_row * size) * (floats * static_cast<int>(sizeof(Number<shape>)));
       return bytes_before<stage - 1>(params) + (bytes + 15) / 16 * 16;
     }
   }

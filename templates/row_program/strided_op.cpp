@@ -58,14 +58,16 @@ int registers_of_position(const Program& program, int floats) {
       for (const int operand : user.operands)
         if (operand >= 0 && (node(operand).kind == Kind::row || node(operand).kind == Kind::top)) values.insert(operand);
   int registers = program.top > 0 ? 3 * floats : floats;
-  for (const int value : values) registers += node(value).kind == Kind::top ? program.top : 1;
-  over_full_arrays(program, [&](const std::string&, DType, bool) { ++registers; });
+  const int words = computes_in_f64(program) ? 2 : 1;
+  for (const int value : values) registers += words * (node(value).kind == Kind::top ? program.top : 1);
+  over_full_arrays(program, [&](const std::string&, DType, bool) { registers += words; });
   return registers + 2;
 }
 
 strided::Shape strided_shape_of(const RowProgramProblem& problem, const Program& program) {
   strided::Shape shape;
   shape.is_program = true;
+  shape.computes_in_f64 = computes_in_f64(program);
   shape.rows = problem.rows;
   shape.cols = problem.cols;
   shape.inner = problem.inner;
@@ -134,7 +136,8 @@ Config ParsedStridedRowProgram::default_config(const DeviceInfo& device) const {
 
 strided::Kernels ParsedStridedRowProgram::kernels() const {
   strided::Kernels kernels;
-  kernels.main_template = shape().column_sums > 0 ? "row_program/strided_sums.cuh" : "row_program/strided.cuh";
+  kernels.main_template = shape().column_sums > 0 ? "row_program/strided_sums" : "row_program/strided";
+  kernels.main_template += shape().wide() ? "_f64.cuh" : ".cuh";
   kernels.function = "row_program_strided";
   kernels.steps = "the stages of the program";
   return kernels;

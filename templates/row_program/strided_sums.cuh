@@ -21,11 +21,11 @@ struct PositionSums {
   /// Includes a column; `results`: of Program::outputs(), for each position of the vector. All threads of the block.
   template <typename Rows, int count, int vector>
   __device__ __forceinline__ void include(const Rows& rows, int i, int64 column,
-                                          const float (&results)[count][vector]) const {
+                                          const Number<shape> (&results)[count][vector]) const {
     const bool holds = rows.strided.holds(column);
 #pragma unroll
     for (int s = 0; s < Program::sums; ++s) {
-      float total = 0.0f;
+      Number<shape> total = 0.0f;
 #pragma unroll
       for (int j = 0; j < vector; ++j) total = add(total, holds ? results[Program::Outputs::count + s][j] : 0.0f);
 #pragma unroll
@@ -48,8 +48,9 @@ struct PositionSums {
       for (int at = thread_index(); at < Program::sums * config.columns * members<config>; at += config.threads) {
         const int member = at % members<config>, i = at / members<config> % config.columns,
                   s = at / (members<config> * config.columns);
-        const float* const parts = of_warps() + (s * config.columns + i) * (config.threads / 32) + member * warps_of_column;
-        float total = parts[0];
+        const Number<shape>* const parts =
+            of_warps() + (s * config.columns + i) * (config.threads / 32) + member * warps_of_column;
+        Number<shape> total = parts[0];
 #pragma unroll
         for (int warp = 1; warp < warps_of_column; ++warp) total = add(total, parts[warp]);
         store_total(rows, s, begin + member + i * members<config>, total);
@@ -59,12 +60,12 @@ struct PositionSums {
   }
 
  private:
-  static __device__ __forceinline__ float* of_warps() {
-    TUNESMITH_SHARED(float, all, Program::sums* config.columns*(config.threads / 32));
+  static __device__ __forceinline__ Number<shape>* of_warps() {
+    TUNESMITH_SHARED(Number<shape>, all, Program::sums * config.columns * (config.threads / 32));
     return all;
   }
   template <typename Rows>
-  static __device__ __forceinline__ void store_total(const Rows& rows, int sum, int64 column, float total) {
+  static __device__ __forceinline__ void store_total(const Rows& rows, int sum, int64 column, Number<shape> total) {
     // A folded grid has surplus blocks.
     if (rows.strided.tile < rows.params.row.groups && column < rows.strided.end)
       PartialSums<shape>::row(rows.params.row, sum, 0, rows.strided.tile)[column] = total;

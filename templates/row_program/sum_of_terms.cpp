@@ -5,7 +5,8 @@
 
 namespace tunesmith::row_program {
 
-void SumOfTerms::add(const Bounded& term) {
+template <typename Real>
+void SumOfTerms<Real>::add(const BoundedOf<Real>& term) {
   sum_ += term.value;
   bound_ += term.bound;
   count_ += 1;
@@ -13,7 +14,8 @@ void SumOfTerms::add(const Bounded& term) {
   integers_ = integers_ && term.bound == 0 && term.value == std::nearbyint(term.value);
 }
 
-void SumOfTerms::add(const SumOfTerms& other) {
+template <typename Real>
+void SumOfTerms<Real>::add(const SumOfTerms& other) {
   sum_ += other.sum_;
   bound_ += other.bound_;
   count_ += other.count_;
@@ -22,10 +24,12 @@ void SumOfTerms::add(const SumOfTerms& other) {
   integers_ = integers_ && other.integers_;
 }
 
-Outcomes SumOfTerms::outcomes(double roundings) const {
-  Outcomes all;
-  const double magnitude = positive_ + negative_;
-  if (integers_ && magnitude <= 0x1p24) {
+template <typename Real>
+Outcomes<Real> SumOfTerms<Real>::outcomes(Real roundings) const {
+  constexpr Real most = Arithmetic<Real>::most;
+  Outcomes<Real> all;
+  const Real magnitude = positive_ + negative_;
+  if (integers_ && magnitude <= Arithmetic<Real>::whole) {
     all.add({sum_, 0});
     return all;
   }
@@ -33,8 +37,9 @@ Outcomes SumOfTerms::outcomes(double roundings) const {
     all.add({sum_, 0});
     return all;
   }
-  const double bound = bound_ + allowed_rounding(magnitude, roundings) + allowed_rounding(sum_, 2);
-  const auto exceeds = [&](double partial) { return partial + bound_ + allowed_rounding(partial, roundings) >= most_f32; };
+  const Real bound =
+      bound_ + allowed_rounding(magnitude, roundings) + allowed_rounding(sum_, 2) + evaluation_rounding(count_, magnitude);
+  const auto exceeds = [&](Real partial) { return partial + bound_ + allowed_rounding(partial, roundings) >= most; };
   const bool plus = exceeds(positive_), minus = exceeds(negative_);
   if (bound_ == anything) {
     all.add({sum_, anything});
@@ -43,13 +48,16 @@ Outcomes SumOfTerms::outcomes(double roundings) const {
     if (sum_ > 0 ? minus : plus) all.add({std::nan(""), 0});
   } else {
     // The finite part of the interval; the infinite part is a case of its own.
-    const Bounded sum = in_range(sum_, bound);
-    all.add(sum.bound == anything ? Bounded{std::clamp(sum_, -most_f32, most_f32), bound} : sum);
+    const BoundedOf<Real> sum = in_range(sum_, bound);
+    all.add(sum.bound == anything ? BoundedOf<Real>{std::clamp(sum_, -most, most), bound} : sum);
     if (plus) all.add({anything, 0});
     if (minus) all.add({-anything, 0});
     if (plus && minus) all.add({std::nan(""), 0});
   }
   return all;
 }
+
+template class SumOfTerms<double>;
+template class SumOfTerms<long double>;
 
 }  // namespace tunesmith::row_program

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 4> more_functions{"select", "uniform", "s
 // Names of other languages.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 26> synonyms{{
     {"int8", "i8"},      {"int32", "i32"},    {"int", "i32"},        {"half", "f16"},      {"float16", "f16"},
-    {"float32", "f32"},  {"double", "f32"},   {"f64", "f32"},        {"bfloat16", "bf16"}, {"fp8", "e4m3"},
+    {"float32", "f32"},  {"double", "f64"},   {"float64", "f64"},    {"bfloat16", "bf16"}, {"fp8", "e4m3"},
     {"e4m3fn", "e4m3"},  {"boolean", "bool"}, {"maximum", "max"},    {"minimum", "min"},   {"fabs", "abs"},
     {"where", "select"}, {"rand", "uniform"}, {"random", "uniform"}, {"infinity", "inf"},  {"NaN", "nan"},
     {"INFINITY", "inf"}, {"NAN", "nan"},      {"PI", "pi"},          {"True", "true"},     {"False", "false"},

@@ -16,12 +16,17 @@ namespace {
 
 constexpr std::size_t longest_text = std::size_t{60} << 10, longest_expression = 90;
 
+/// Writes a number so that it is read as the same one: with the digits of f32 where those name it.
 std::string number_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   std::array<char, 32> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), static_cast<float>(value)).ptr;
-  return {buffer.data(), end};
+  char* const last = buffer.data() + buffer.size();
+  const char* end = std::to_chars(buffer.data(), last, static_cast<float>(value)).ptr;
+  double read = 0;
+  std::from_chars(buffer.data(), end, read);
+  if (read != value) end = std::to_chars(buffer.data(), last, value).ptr;
+  return std::string(buffer.data(), static_cast<std::size_t>(end - buffer.data()));
 }
 
 /// An expression and the precedence of its outermost operator; 10 for names, calls and numbers.
@@ -61,7 +66,7 @@ Text function_text(const Node& node, const std::vector<Text>& x) {
     case Operation::constant: {
       if (node.type == Type::boolean) return {node.value != 0 ? "true" : "false"};
       if (node.type == Type::i32) return {"i32(" + std::to_string(static_cast<long>(node.value)) + ")"};
-      return {number_text(node.value), std::signbit(node.value) ? 7 : 10};
+      return {number_text(node.wide_value), std::signbit(node.wide_value) ? 7 : 10};
     }
     case Operation::row_index:
     case Operation::col_index:
@@ -247,7 +252,7 @@ class Writer {
     const std::string right = list([](std::size_t i) { return "b" + std::to_string(i); });
     const std::string results = list([&](std::size_t i) { return texts[static_cast<std::size_t>(monoid.results[i])].text; });
     line("monoid " + monoid.name + "(" + left + ", " + right + ") = " + results + " identity " +
-         list([&](std::size_t i) { return number_text(monoid.identity[i]); }));
+         list([&](std::size_t i) { return number_text(monoid.wide_identity[i]); }));
   }
 
   const Program& program_;

@@ -16,11 +16,15 @@ __device__ __forceinline__ float value_of_key(uint32 key) {
   return float_of((key >> 31) != 0 ? key & 0x7fffffffu : ~key);
 }
 
+__device__ __forceinline__ uint32 key_in(float number) { return bits_of(number); }
+__device__ __forceinline__ float with_key(uint32 key) { return float_of(key); }
+
 /// A chosen column, with `carried` more values of it.
-template <int carried>
+template <int carried, typename Number = float>
 struct ChosenColumn {
-  uint32 key, column;
-  float more[carried > 0 ? carried : 1];
+  typename If<sizeof(Number) == 8, uint64, uint32>::type key;
+  uint32 column;
+  Number more[carried > 0 ? carried : 1];
 
   /// No column. It comes after all columns.
   static __device__ __forceinline__ ChosenColumn none() {
@@ -44,41 +48,45 @@ struct ChosenColumn {
 template <int k, int carried>
 struct TopColumns {
   static constexpr int operands = 1 + carried, floats = (2 + carried) * k;
-  using Entry = ChosenColumn<carried>;
+  template <typename Number>
+  using Entry = ChosenColumn<carried, Number>;
 
-  static __device__ __forceinline__ Entry entry(const float* partial, int rank) {
-    Entry made{bits_of(partial[rank]), bits_of(partial[k + rank]), {}};
+  template <typename Number>
+  static __device__ __forceinline__ Entry<Number> entry(const Number* partial, int rank) {
+    Entry<Number> made{key_in(partial[rank]), integer_in(partial[k + rank]), {}};
 #pragma unroll
     for (int c = 0; c < carried; ++c) made.more[c] = partial[(2 + c) * k + rank];
     return made;
   }
-  static __device__ __forceinline__ void put(float* partial, int rank, const Entry& made) {
-    partial[rank] = float_of(made.key);
-    partial[k + rank] = float_of(made.column);
+  template <typename Number>
+  static __device__ __forceinline__ void put(Number* partial, int rank, const Entry<Number>& made) {
+    partial[rank] = with_key(made.key);
+    partial[k + rank] = with_bits<Number>(made.column);
 #pragma unroll
     for (int c = 0; c < carried; ++c) partial[(2 + c) * k + rank] = made.more[c];
   }
-  static __device__ __forceinline__ void clear(float* partial) {
+  template <typename Number>
+  static __device__ __forceinline__ void clear(Number* partial) {
 #pragma unroll
-    for (int rank = 0; rank < k; ++rank) put(partial, rank, Entry::none());
+    for (int rank = 0; rank < k; ++rank) put(partial, rank, Entry<Number>::none());
   }
-  template <int vector>
-  static __device__ __forceinline__ Entry term(const float (*terms)[vector], int j, ElementsInside inside) {
-    Entry made{key_of_value(terms[0][j]), static_cast<uint32>(inside.column) + static_cast<uint32>(j), {}};
+  template <typename Number, int vector>
+  static __device__ __forceinline__ Entry<Number> term(const Number (*terms)[vector], int j, ElementsInside inside) {
+    Entry<Number> made{key_of_value(terms[0][j]), static_cast<uint32>(inside.column) + static_cast<uint32>(j), {}};
 #pragma unroll
     for (int c = 0; c < carried; ++c) made.more[c] = terms[1 + c][j];
     return made;
   }
-  template <int vector>
-  static __device__ __forceinline__ void include(float* partial, const float (*terms)[vector], ElementsInside inside) {
-    if (bits_of(partial[0]) == 0) return start(partial, terms, inside);
+  template <typename Number, int vector>
+  static __device__ __forceinline__ void include(Number* partial, const Number (*terms)[vector], ElementsInside inside) {
+    if (key_in(partial[0]) == 0) return start(partial, terms, inside);
     uint32 waiting = 0;
 #pragma unroll
     for (int j = 0; j < vector; ++j)
       if (inside.holds(j) && term(terms, j, inside).before(entry(partial, k - 1))) waiting |= 1u << j;
     // Each lane takes its own next element, so that lanes insert together and the insertion is one piece of code.
     while (waiting != 0) {
-      Entry next = Entry::none();
+      Entry<Number> next = Entry<Number>::none();
 #pragma unroll
       for (int j = vector - 1; j >= 0; --j)
         if ((waiting >> j & 1u) != 0) next = term(terms, j, inside);
@@ -87,11 +95,11 @@ struct TopColumns {
     }
   }
   /// Makes a list of one vector: cheaper than to insert each of its columns.
-  template <int vector>
-  static __device__ __forceinline__ void start(float* partial, const float (*terms)[vector], ElementsInside inside) {
-    Entry sorted[vector];
+  template <typename Number, int vector>
+  static __device__ __forceinline__ void start(Number* partial, const Number (*terms)[vector], ElementsInside inside) {
+    Entry<Number> sorted[vector];
 #pragma unroll
-    for (int j = 0; j < vector; ++j) sorted[j] = inside.holds(j) ? term(terms, j, inside) : Entry::none();
+    for (int j = 0; j < vector; ++j) sorted[j] = inside.holds(j) ? term(terms, j, inside) : Entry<Number>::none();
       // Batcher's bitonic sort: runs of `size`, every second one ascending.
 #pragma unroll
     for (int size = 2; size <= vector; size *= 2)
@@ -109,24 +117,27 @@ struct TopColumns {
     for (int rank = 0; rank < k && rank < vector; ++rank) put(partial, rank, sorted[rank]);
   }
   /// Swaps two columns unless the first one comes first.
-  static __device__ __forceinline__ void order(Entry& first, Entry& second) {
+  template <typename Number>
+  static __device__ __forceinline__ void order(Entry<Number>& first, Entry<Number>& second) {
     const bool swapped = second.before(first);
-    const Entry low = swapped ? first : second;
+    const Entry<Number> low = swapped ? first : second;
     first = swapped ? second : first;
     second = low;
   }
-  static __device__ __forceinline__ void insert(float* partial, Entry added) {
+  template <typename Number>
+  static __device__ __forceinline__ void insert(Number* partial, Entry<Number> added) {
 #pragma unroll
     for (int rank = 0; rank < k; ++rank) {
-      const Entry here = entry(partial, rank);
+      const Entry<Number> here = entry(partial, rank);
       const bool first = added.before(here);
       put(partial, rank, first ? added : here);
       added = first ? here : added;
     }
   }
-  static __device__ __forceinline__ void combine(float* partial, const float* other) {
+  template <typename Number>
+  static __device__ __forceinline__ void combine(Number* partial, const Number* other) {
     constexpr int width = k <= 1 ? 1 : k <= 2 ? 2 : k <= 4 ? 4 : k <= 8 ? 8 : k <= 16 ? 16 : k <= 32 ? 32 : 64;
-    Entry merged[width];
+    Entry<Number> merged[width];
 #pragma unroll
     for (int i = 0; i < width; ++i) {
       const int mirrored = width - 1 - i;
@@ -146,14 +157,16 @@ struct TopColumns {
     for (int rank = 0; rank < k; ++rank) put(partial, rank, merged[rank]);
   }
 
-  static __device__ __forceinline__ float value(const float* partial, int rank) {
-    return value_of_key(bits_of(partial[rank]));
+  template <typename Number>
+  static __device__ __forceinline__ Number value(const Number* partial, int rank) {
+    return value_of_key(key_in(partial[rank]));
   }
-  static __device__ __forceinline__ int column(const float* partial, int rank) {
-    return static_cast<int>(bits_of(partial[k + rank]));
+  template <typename Number>
+  static __device__ __forceinline__ int column(const Number* partial, int rank) {
+    return static_cast<int>(integer_in(partial[k + rank]));
   }
-  template <int which>
-  static __device__ __forceinline__ float more(const float* partial, int rank) {
+  template <int which, typename Number>
+  static __device__ __forceinline__ Number more(const Number* partial, int rank) {
     return partial[(2 + which) * k + rank];
   }
 };

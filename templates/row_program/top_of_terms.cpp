@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace tunesmith::row_program {
 
-void TopOfTerms::add(std::int64_t column, const Bounded* terms) {
-  const Bounded& term = terms[0];
+template <typename Real>
+void TopOfTerms<Real>::add(std::int64_t column, const BoundedOf<Real>* terms) {
+  const BoundedOf<Real>& term = terms[0];
   Term made{column, {false, term.value - term.bound}, {false, term.value + term.bound}, {}};
   if (term.bound == anything) {
     made.low = {false, -anything};
@@ -22,7 +24,8 @@ void TopOfTerms::add(std::int64_t column, const Bounded* terms) {
 }
 
 /// Drops the columns that k others are surely before.
-void TopOfTerms::drop_others() {
+template <typename Real>
+void TopOfTerms<Real>::drop_others() {
   std::vector<Position> lows;
   for (const Term& term : terms_) lows.push_back({term.low, term.column});
   std::ranges::nth_element(lows, lows.begin() + static_cast<std::ptrdiff_t>(k_ - 1), std::less<>());
@@ -31,15 +34,17 @@ void TopOfTerms::drop_others() {
   next_drop_ = std::max(next_drop_, 2 * terms_.size());
 }
 
-Bounded TopOfTerms::between(const End& low, const End& high) {
+template <typename Real>
+BoundedOf<Real> TopOfTerms<Real>::between(const End& low, const End& high) {
   if (low.nan) return {std::nan(""), 0};
   if (high.nan) return {low.value, anything};
   if (low == high) return {low.value, 0};
   if (std::isinf(low.value) || std::isinf(high.value)) return {0, anything};
-  return {(low.value + high.value) / 2, (high.value - low.value) / 2 * (1 + 0x1p-50)};
+  return {(low.value + high.value) / 2, (high.value - low.value) / 2 * (1 + 4 * std::numeric_limits<Real>::epsilon())};
 }
 
-Bounded TopOfTerms::hull(const Bounded& a, const Bounded& b) {
+template <typename Real>
+BoundedOf<Real> TopOfTerms<Real>::hull(const BoundedOf<Real>& a, const BoundedOf<Real>& b) {
   if (a.bound == anything || b.bound == anything) return {a.value, anything};
   const bool same = a.value == b.value || (std::isnan(a.value) && std::isnan(b.value));
   if (same && a.bound == b.bound) return a;
@@ -48,7 +53,8 @@ Bounded TopOfTerms::hull(const Bounded& a, const Bounded& b) {
                  {false, std::max(a.value + a.bound, b.value + b.bound)});
 }
 
-void TopOfTerms::finish() {
+template <typename Real>
+void TopOfTerms<Real>::finish() {
   drop_others();
   std::vector<Position> lows, highs;
   for (const Term& term : terms_) {
@@ -78,12 +84,16 @@ void TopOfTerms::finish() {
   }
 }
 
-Bounded TopOfTerms::result(int part, std::size_t rank) const {
+template <typename Real>
+BoundedOf<Real> TopOfTerms<Real>::result(int part, std::size_t rank) const {
   const Rank& of = ranks_[rank];
   if (part == 0) return of.value;
   if (part > 1) return of.carried[static_cast<std::size_t>(part) - 2];
-  const auto first = static_cast<double>(of.columns.front()), last = static_cast<double>(of.columns.back());
+  const auto first = static_cast<Real>(of.columns.front()), last = static_cast<Real>(of.columns.back());
   return {(first + last) / 2, (last - first) / 2};
 }
+
+template class TopOfTerms<double>;
+template class TopOfTerms<long double>;
 
 }  // namespace tunesmith::row_program

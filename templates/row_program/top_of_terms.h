@@ -1,5 +1,5 @@
 #pragma once
-// The k largest of many values in float64 with bounds, as topk may find them in f32. Internal to templates/.
+// The k largest of many values with bounds, as topk of a kernel may find them. Internal to templates/.
 
 #include <cstdint>
 #include <vector>
@@ -13,17 +13,18 @@ namespace tunesmith::row_program {
 /// A kernel's value of each column lies in an interval. A column may have rank t if at most t columns are surely before it
 /// and at least t others may be: each rank has one candidate where the values are exact, and several where intervals
 /// overlap.
+template <typename Real>
 class TopOfTerms {
  public:
   /// `k`: ranks. `carried`: values in addition to the one that decides.
   TopOfTerms(int k, std::size_t carried) : k_(static_cast<std::size_t>(k)), carried_(carried) {}
 
   /// Adds the next column. `terms`: the value that decides, and the carried ones.
-  void add(std::int64_t column, const Bounded* terms);
+  void add(std::int64_t column, const BoundedOf<Real>* terms);
   /// Ranks the terms, after the last of them. At least k columns were added.
   void finish();
   /// Returns part `part` of Reducer::topk at a rank.
-  Bounded result(int part, std::size_t rank) const;
+  BoundedOf<Real> result(int part, std::size_t rank) const;
   /// Returns the columns that may have the rank, in ascending order.
   const std::vector<std::int64_t>& candidates(std::size_t rank) const { return ranks_[rank].columns; }
 
@@ -31,13 +32,13 @@ class TopOfTerms {
   /// An end of an interval: NaN is larger than any number.
   struct End {
     bool nan = false;
-    double value = 0;
+    Real value = 0;
     auto operator<=>(const End&) const = default;
   };
   struct Term {
     std::int64_t column;
     End low, high;
-    std::vector<Bounded> carried;
+    std::vector<BoundedOf<Real>> carried;
   };
   /// An end of a column. A smaller one is earlier: the end is larger, or the column lower.
   struct Position {
@@ -46,12 +47,12 @@ class TopOfTerms {
     bool operator<(const Position& other) const { return other.end < end || (end == other.end && column < other.column); }
   };
   struct Rank {
-    Bounded value;
+    BoundedOf<Real> value;
     std::vector<std::int64_t> columns;
-    std::vector<Bounded> carried;
+    std::vector<BoundedOf<Real>> carried;
   };
-  static Bounded hull(const Bounded& a, const Bounded& b);
-  static Bounded between(const End& low, const End& high);
+  static BoundedOf<Real> hull(const BoundedOf<Real>& a, const BoundedOf<Real>& b);
+  static BoundedOf<Real> between(const End& low, const End& high);
   void drop_others();
 
   std::size_t k_, carried_;

@@ -20,9 +20,9 @@ const std::set<std::string>& reserved_words() {
       // Functions that the generated code calls, and macros.
       "exponential", "exponential_of_rounded", "exponential_of_difference", "exponential2", "logarithm_of_one_plus",
       "hyperbolic_tangent", "error_function", "square_root", "reciprocal_sqrt", "round_down", "round_to_integer",
-      "integer_of", "minimum_or_nan", "maximum_or_nan", "uniform_number", "load_value", "load_integer", "store_value",
-      "store_integer", "float_of", "derive", "outputs", "group_terms", "derive_group", "rank", "columns_chosen", "NULL",
-      "NAN", "INFINITY", "EOF"};
+      "integer_of", "integer_of_number", "number_with", "DoubleDivisor", "double_of", "minimum_or_nan", "maximum_or_nan",
+      "uniform_number", "load_value", "load_integer", "store_value", "store_integer", "float_of", "derive", "outputs",
+      "group_terms", "derive_group", "rank", "columns_chosen", "NULL", "NAN", "INFINITY", "EOF"};
   return words;
 }
 

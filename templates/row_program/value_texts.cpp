@@ -29,7 +29,7 @@ bool ValueTexts::is_from_row(const Node& of) const {
 }
 
 ValueTexts::ValueTexts(const Program& program)
-    : program_(program), names_(names_of(program)), precise_(is_precise(program)) {
+    : program_(program), names_(names_of(program)), precise_(is_precise(program)), wide_(computes_in_f64(program)) {
   const auto refer = [&](int index, bool elsewhere) {
     const Node& of = node(index);
     if (elsewhere && !is_trivial(index) && (is_rowwise(of.kind) || (of.kind == Kind::group && of.stage > 0)))
@@ -88,7 +88,7 @@ std::string ValueTexts::leaf_text(const FunctionBody& body, int index) const {
   const Node& of = node(index);
   const auto at = static_cast<std::size_t>(of.index);
   switch (of.operation) {
-    case Operation::constant: return constant_text(of);
+    case Operation::constant: return constant_text(of, wide_);
     case Operation::number: {
       const Number& number = program_.numbers[at];
       const std::string member = "params." + number_member(number.name);
@@ -106,17 +106,21 @@ std::string ValueTexts::leaf_text(const FunctionBody& body, int index) const {
   }
   const Input& input = program_.inputs[at];
   const std::string which = std::to_string(position(program_.inputs, at));
-  if (input.kind == Kind::full) return "v.input[" + which + "][j]";
-  if (input.kind == Kind::col) return "v.of_column[" + which + "][j]";
+  const auto value = [&](const std::string& element) { return as_value(element, *input.type, wide_); };
+  if (input.kind == Kind::full) return value("v.input[" + which + "][j]");
+  if (input.kind == Kind::col) return value("v.of_column[" + which + "][j]");
+  // Operands of a function are double, whatever the array has.
+  const bool converts = wide_ && *input.type != Type::f64 && *input.type != Type::i32;
+  const auto converted = [&](const std::string& text) { return converts ? "static_cast<double>(" + text + ")" : text; };
   if (input.kind == Kind::group)
-    return "load_of_group<" + element_type(*input.type) + ", columns_of_group>(params." + address_member(input.name) +
-           ", params." + stride_member(input.name) + ", params.row.cols, v)";
+    return value(converted("load_of_group<" + element_type(*input.type) + ", columns_of_group>(params." +
+                           address_member(input.name) + ", params." + stride_member(input.name) + ", params.row.cols, v)"));
   const std::string element = input.kind == Kind::row   ? "row"
                               : input.kind == Kind::top ? "row * params." + stride_member(input.name) + " + rank"
                                                         : "0";
   const std::string place = "(params." + address_member(input.name) + ", " + element + ")";
   if (*input.type == Type::i32) return "load_integer" + place;
-  return "load_value<" + element_type(*input.type) + ">" + place;
+  return value(converted("load_value<" + element_type(*input.type) + ">" + place));
 }
 
 std::string ValueTexts::reduced_text(const Node& of) const {
@@ -138,7 +142,7 @@ std::string ValueTexts::reduced_text(const Node& of) const {
   std::string result = reduction_type(reduction, precise_) + "::" + result_function(reduction, of.part) + "(partial.value" +
                        (offset > 0 ? " + " + std::to_string(offset) : "") + ")";
   if (reduction.reducer == Reducer::mean)
-    result = "divide(" + result + ", static_cast<float>(" +
+    result = "divide(" + result + ", static_cast<" + number_type(wide_) + ">(" +
              (reduction.grouped ? "columns_of_group" : std::string("params.row.cols")) + "))";
   return result;
 }
@@ -164,16 +168,16 @@ std::string ValueTexts::expression(FunctionBody& body, int index) const {
         nodes[k] = &node(of.operands[k]);
       }
     text = special_text(of, operands, nodes, body);
-    if (text.empty()) text = function_text(of, operands, nodes);
+    if (text.empty()) text = function_text(of, operands, nodes, wide_);
   }
   const bool short_leaf = is_read(body, index) || is_trivial(index);
   const bool has_line = !short_leaf && (!of.name.empty() || body.uses[index] > 1);
   if (has_line && of.kind == Kind::top) {
-    body.lines += "    " + value_type_text(of.type) + " " + name(index) + "[columns_chosen];\n" + loop_over(of.kind) +
+    body.lines += "    " + value_type_text(of.type, wide_) + " " + name(index) + "[columns_chosen];\n" + loop_over(of.kind) +
                   name(index) + "[rank] = " + bare(text) + ";\n";
     text = name(index) + "[rank]";
   } else if (has_line) {
-    body.lines += "    const " + value_type_text(of.type) + " " + name(index) + " = " + bare(text) + ";\n";
+    body.lines += "    const " + value_type_text(of.type, wide_) + " " + name(index) + " = " + bare(text) + ";\n";
     text = name(index);
   }
   return body.done[index] = text;
@@ -188,25 +192,29 @@ std::string ValueTexts::reduced_top_text(FunctionBody& body, int index) const {
     partial = names_.partials[static_cast<std::size_t>(index)];
     std::string terms;
     for (const int operand : reduction.operands)
-      terms += (terms.empty() ? "{" : ", {") + bare(as_float(expression(body, operand), node(operand).type)) + "}";
-    const std::string type = "Reductions<" + reduction_type(reduction, precise_) + ">";
+      terms += (terms.empty() ? "{" : ", {") + bare(as_number(expression(body, operand), node(operand).type, wide_)) + "}";
+    const std::string type =
+        std::string(wide_ ? "ReductionsOf<double, " : "Reductions<") + reduction_type(reduction, precise_) + ">";
     body.lines += "    " + type + "::Value " + partial + " = " + type + "::identity();\n#pragma unroll\n" +
-                  "    for (int rank = 0; rank < columns_chosen; ++rank) {\n      const float terms[" +
+                  "    for (int rank = 0; rank < columns_chosen; ++rank) {\n      const " + number_type(wide_) + " terms[" +
                   std::to_string(reduction.operands.size()) + "][1] = {" + terms + "};\n      " + type + "::include(" +
                   partial + ", terms, {0, 1, rank});\n    }\n";
   }
   if (reduction.reducer == Reducer::custom) return partial + ".value[" + std::to_string(of.part) + "]";
   const std::string result =
       reduction_type(reduction, precise_) + "::" + result_function(reduction, of.part) + "(" + partial + ".value)";
-  return reduction.reducer == Reducer::mean ? "divide(" + result + ", static_cast<float>(columns_chosen))" : result;
+  return reduction.reducer == Reducer::mean
+             ? "divide(" + result + ", static_cast<" + number_type(wide_) + ">(columns_chosen))"
+             : result;
 }
 
 /// The values at the columns that are this one.
 std::string ValueTexts::scatter_text(FunctionBody& body, int index) const {
   const Node& of = node(index);
   const std::string column = expression(body, of.operands[0]), value = expression(body, of.operands[1]);
-  body.lines += "    float " + name(index) + " = 0.0f;\n" + loop_over(Kind::top) + name(index) + " = " + column +
-                " == static_cast<int>(v.column) + j ? " + name(index) + " + " + value + " : " + name(index) + ";\n";
+  body.lines += "    " + number_type(wide_) + " " + name(index) + (wide_ ? " = 0.0;\n" : " = 0.0f;\n") +
+                loop_over(Kind::top) + name(index) + " = " + column + " == static_cast<int>(v.column) + j ? " + name(index) +
+                " + " + value + " : " + name(index) + ";\n";
   return name(index);
 }
 
@@ -216,7 +224,8 @@ std::string ValueTexts::special_text(const Node& of, const std::array<std::strin
   if (of.operation == Operation::uniform) {
     const std::string row = body.place == FunctionBody::Place::element ? "v.row" : "row";
     const std::string column = body.place == FunctionBody::Place::element && of.kind >= Kind::col ? "v.column + j" : "0";
-    return "uniform_number(" + o[0] + ", " + row + ", " + column + ", " + std::to_string(of.index) + ")";
+    const std::string text = "uniform_number(" + o[0] + ", " + row + ", " + column + ", " + std::to_string(of.index) + ")";
+    return wide_ ? "static_cast<double>(" + text + ")" : text;
   }
   if (of.operation == Operation::exp && precise_ && nodes[0]->operation == Operation::subtract &&
       !is_read(body, of.operands[0])) {
@@ -229,7 +238,7 @@ std::string ValueTexts::special_text(const Node& of, const std::array<std::strin
   if (nodes[1]->operation == Operation::constant) {
     const double reciprocal = 1 / nodes[1]->value;
     if (std::isfinite(reciprocal) && std::fabs(reciprocal) > 0x1p-120 && std::fabs(reciprocal) < 0x1p120)
-      return "(" + o[0] + " * " + float_literal(reciprocal) + ")";
+      return "(" + o[0] + " * " + number_literal(reciprocal, wide_) + ")";
   }
   if (is_divisor(*nodes[1], of))
     return (is_rowwise(nodes[1]->kind) ? "values." : "groups.") + divisor_name(of.operands[1]) + ".divide(" + bare(o[0]) +

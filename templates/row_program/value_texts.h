@@ -71,7 +71,7 @@ class ValueTexts {
 
   const Program& program_;
   const ValueNames names_;
-  const bool precise_;
+  const bool precise_, wide_;
   std::set<int> members_, divisors_, exponentials_;
 };
 

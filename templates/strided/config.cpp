@@ -60,8 +60,8 @@ std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
   // Programs reduce the partials of a cluster in the same memory.
   if (variant == Variant::cluster)
     bytes += (shape.is_program ? 0 : bytes) + std::int64_t{shape.part_bytes} * blocks_per_row * lanes * shape.vector();
-  constexpr std::int64_t float_bytes = 4;
-  if (lanes > 32) bytes += threads / 32 * columns(shape) * shape.column_sums * float_bytes;
+  const std::int64_t number_bytes = shape.wide() ? 8 : 4;
+  if (lanes > 32) bytes += threads / 32 * columns(shape) * shape.column_sums * number_bytes;
   return bytes;
 }
 
@@ -89,7 +89,8 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
 
 std::int64_t TypedConfig::column_sums_bytes(const Shape& shape) const noexcept {
   // A sum and its rounding error, of each tile; columns are padded (row_program/column_sums.cuh).
-  constexpr std::int64_t pair_bytes = 8, padded_to = 32;
+  constexpr std::int64_t padded_to = 32;
+  const std::int64_t pair_bytes = shape.wide() ? 16 : 8;
   return pair_bytes * shape.column_sums * tiles(shape) * ((shape.cols + padded_to - 1) / padded_to * padded_to);
 }
 

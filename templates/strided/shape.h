@@ -37,16 +37,17 @@ struct Shape {
 
   // Of a user's program for each position.
   bool is_program = false;
-  int stages = 1;             ///< of reductions; a pass over the inputs for each, unless columns are resident
-  int column_sums = 0;        ///< outputs that are sums over all positions, one for each column
-  int program_registers = 0;  ///< per position: of partial results, values of a row, and elements
+  bool computes_in_f64 = false;  ///< a row program with an array of f64, which may be any
+  int stages = 1;                ///< of reductions; a pass over the inputs for each, unless columns are resident
+  int column_sums = 0;           ///< outputs that are sums over all positions, one for each column
+  int program_registers = 0;     ///< per position: of partial results, values of a row, and elements
 
   bool backward() const noexcept { return !is_program && inputs == 2; }
   /// Returns the widest type of the inputs; of the outputs.
   DType input() const noexcept { return widest(in.data(), inputs); }
   DType output() const noexcept;
   /// Returns whether elements are f64, and values and sums double.
-  bool wide() const noexcept { return input() == DType::f64; }
+  bool wide() const noexcept { return input() == DType::f64 || computes_in_f64; }
   /// Returns the elements per vector: neighbouring positions of a column, at most 16 bytes of the widest dtype and
   /// most_vector.
   int vector() const noexcept;

@@ -83,6 +83,26 @@ const Case golden_cases[] = {
      "out scale : f32[row] = q%0A"
      "out z : e4m3[row%2C col] = y / q%0A",
      "sm_90a", "variant=block,threads=256,min_blocks=4,registers=packed,load=evict_last,store=plain"},
+    {"row_program_add_norm_f64_1000", "row_program",
+     "rows=64,cols=1000,numbers=eps=1e-5,program="
+     "in x : f64[row%2C col]%0A"
+     "in r : bf16[row%2C col]%0A"
+     "in w : f32[col]%0A"
+     "in scale : f32[row]%0A"
+     "num eps : f64 = 1e-6%0A"
+     "h = x + r * scale%0A"
+     "mean ms = h * h%0A"
+     "out y : f64[row%2C col] = h * rsqrt(ms + eps) * w%0A"
+     "out z : bf16[row%2C col] = 0.7 * h%0A",
+     "sm_90a", "variant=block,threads=128,min_blocks=2,registers=packed,load=plain,store=plain"},
+    {"row_program_sums_f64_1000", "row_program",
+     "rows=64,cols=1000,dtype=f64,program="
+     "in x : float[row%2C col]%0A"
+     "lse l = x%0A"
+     "out y : float[row%2C col] = x - l%0A"
+     "colsum c : f64[col] = exp(x - l)%0A",
+     "sm_90a",
+     "variant=persistent,threads=128,blocks_per_row=1,stages=2,batch=2,keep_columns=0,min_blocks=1,load=plain,store=plain"},
     {"row_program_softmax_f32_262144", "row_program",
      "rows=16,cols=262144,program="
      "in x : float[row%2C col]%0A"
@@ -222,6 +242,8 @@ TEST(Render, GoldenFilesCoverEveryMainTemplate) {
                                                    "rms_norm/resident_f64.cuh",
                                                    "rms_norm/tiled.cuh",
                                                    "row_program/resident.cuh",
+                                                   "row_program/resident_f64.cuh",
+                                                   "row_program/sums_persistent_f64.cuh",
                                                    "row_program/tiled.cuh",
                                                    "row_program/sums_resident.cuh",
                                                    "row_program/sums_tiled.cuh",

@@ -182,6 +182,16 @@ def test_float64_arrays_are_computed_in_float64() -> None:
         tunesmith.Problem("softmax", rows=1, cols=8, dtype="f64", out_dtype="f32")
 
 
+def test_row_programs_of_float64_arrays_compute_in_float64() -> None:
+    x = numpy.random.default_rng(5).standard_normal((3, 50))
+    w, b = numpy.linspace(0.5, 1.5, 50), numpy.zeros(50)
+    y = ops.layer_norm(x, w, b, numbers="eps=1e-9")
+    centered = x - x.mean(-1, keepdims=True)
+    exact = centered / numpy.sqrt((centered**2).mean(-1, keepdims=True) + 1e-9) * w
+    assert y.dtype == numpy.float64
+    numpy.testing.assert_allclose(y, exact, rtol=1e-14, atol=1e-14)
+
+
 def test_the_loss_of_float64_logits_is_float64() -> None:
     logits, targets = numpy.random.default_rng(4).normal(size=(6, 50)), numpy.arange(6) * 7
     loss, lse, dlogits = ops.cross_entropy(logits, targets, gradient="separate")

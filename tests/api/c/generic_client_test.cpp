@@ -61,6 +61,9 @@ constexpr Case cases[] = {
      "rows=5,cols=7,inner=6,dtype=f16,program=in x : float[row%2C col]%0Asum s = x%0Acolsum y : f32[col] = x - s / cols%0A"},
     {"soft_cross_entropy", "rows=5,cols=70,dtype=bf16,numbers=label_smoothing=0.125"},
     {"soft_cross_entropy_gradient", "rows=3,cols=21,inner=5"},
+    {"row_program",
+     "rows=5,cols=70,program=in x : f64[row%2C col]%0Ain w : bf16[col]%0Asum s = x * w%0Aout y : f64[row%2C col] = x - s / "
+     "cols%0A"},
     {"copy", "elements=1000,dtype=f32,inputs=2"},
 };
 

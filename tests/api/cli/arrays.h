@@ -18,11 +18,13 @@ std::string npy(NpyType type, const std::vector<std::int64_t>& shape, const std:
 }
 
 /// What a file of float32 holds.
-inline std::vector<float> floats_in(const std::string& file) {
+template <typename T>
+std::vector<T> values_in(const std::string& file) {
   const std::size_t header = file.find('\n') + 1;
-  std::vector<float> values((file.size() - header) / sizeof(float));
-  std::memcpy(values.data(), file.data() + header, values.size() * sizeof(float));
+  std::vector<T> values((file.size() - header) / sizeof(T));
+  std::memcpy(values.data(), file.data() + header, values.size() * sizeof(T));
   return values;
 }
+inline std::vector<float> floats_in(const std::string& file) { return values_in<float>(file); }
 
 }  // namespace tunesmith::cli

@@ -3,21 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "tests/api/cli/arrays.h"
 #include "tests/api/cli/process.h"
 
 namespace tunesmith::cli {
 namespace {
-
-template <typename T>
-std::vector<T> values_in(const std::string& file) {
-  const std::size_t header = file.find('\n') + 1;
-  std::vector<T> values((file.size() - header) / sizeof(T));
-  std::memcpy(values.data(), file.data() + header, values.size() * sizeof(T));
-  return values;
-}
 
 class CliCrossEntropy : public CliTest {
  protected:

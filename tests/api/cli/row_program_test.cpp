@@ -19,6 +19,39 @@ TEST_F(CliTest, RowProgramRunsFromAFile) {
   EXPECT_EQ(floats_in(read("y.npy")), (std::vector<float>{6, 10, 8, 10, 4, 8}));
 }
 
+// A file of doubles makes `float` f64.
+TEST_F(CliTest, RowProgramsOfDoublesComputeInF64) {
+  const std::string text = write("third.row",
+                                 "in x : float[row, col]\n"
+                                 "num by : f32 = 0.1\n"
+                                 "out y : float[row, col] = x / 3 + by\n");
+  write("x.npy", npy<double>(NpyType::f8, {1, 2}, {1, 1e300}));
+  const nlohmann::json result = run_json({"run", "row_program", "--device", "host", "--program", text, "--input",
+                                          "x=" + path("x.npy"), "--output", "y=" + path("y.npy")});
+  EXPECT_EQ(result["verified"], true);
+  EXPECT_EQ(result["problem"]["dtype"], "f64");
+  const std::vector<double> y = values_in<double>(read("y.npy"));
+  ASSERT_EQ(y.size(), 2U);
+  EXPECT_NEAR(y[0], 1.0 / 3 + 0.1, 2e-16);
+  EXPECT_NEAR(y[1] / 1e300, 1.0 / 3, 1e-16);
+}
+
+TEST_F(CliTest, RowProgramsOfIntegersAndBooleans) {
+  const std::string text = write("masked.row",
+                                 "in i : i32[row, col]\n"
+                                 "in m : bool[row, col]\n"
+                                 "out j : i32[row, col] = select(m, i, 0)\n"
+                                 "out n : bool[row, col] = !m && i > 16777216\n");
+  write("i.npy", npy<std::int32_t>(NpyType::i4, {2, 2}, {16777217, 2147483647, -2147483647, 16777217}));
+  write("m.npy", npy<unsigned char>(NpyType::u1, {2, 2}, {1, 1, 1, 0}));
+  const nlohmann::json result =
+      run_json({"run", "row_program", "--device", "host", "--program", text, "--input", "i=" + path("i.npy"), "--input",
+                "m=" + path("m.npy"), "--output", "j=" + path("j.npy"), "--output", "n=" + path("n.npy")});
+  EXPECT_EQ(result["verified"], true);
+  EXPECT_EQ(values_in<std::int32_t>(read("j.npy")), (std::vector<std::int32_t>{16777217, 2147483647, -2147483647, 0}));
+  EXPECT_EQ(values_in<unsigned char>(read("n.npy")), (std::vector<unsigned char>{0, 0, 0, 1}));
+}
+
 TEST_F(CliTest, RowProgramRunsByAShippedName) {
   const nlohmann::json result = run_json(
       {"run", "row_program", "--device", "host", "--program", "rms_norm", "--rows", "5", "--cols", "77", "--dtype", "bf16"});

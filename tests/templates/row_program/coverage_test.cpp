@@ -6,10 +6,11 @@
 #include <array>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "templates/row_program/functions.h"
 #include "templates/row_program/parse.h"
-#include "tests/templates/row_program/op_cases.h"
+#include "tests/templates/row_program/f64_cases.h"
 
 namespace tunesmith {
 namespace {
@@ -30,7 +31,9 @@ TEST(RowProgramCoverage, KernelTestsUseTheWholeLanguage) {
   std::set<Type> full_inputs, full_outputs, rounded_to;
   std::set<Kind> inputs, outputs;
   std::set<std::string> texts;
-  for (const test::NamedProgram& named : test::row_programs()) {
+  std::vector<test::NamedProgram> programs = test::row_programs();
+  programs.insert(programs.end(), test::f64_row_programs().begin(), test::f64_row_programs().end());
+  for (const test::NamedProgram& named : programs) {
     texts.insert(named.text);
     const Program program = with_dtype(parse(named.text), Type::f32);
     for (const Node& node : program.nodes) {
@@ -54,10 +57,9 @@ TEST(RowProgramCoverage, KernelTestsUseTheWholeLanguage) {
   expect_all(reducers, {}, "the reduction");
   expect_all(reducers_of_groups, {Reducer::topk}, "for groups the reduction");
   expect_all(reducers_of_chosen, {Reducer::topk}, "of chosen columns the reduction");
-  const std::set<Type> not_yet{Type::i32, Type::boolean};  // check_supported() rejects them
-  expect_all(full_inputs, not_yet, "an input [row, col] of the type");
-  expect_all(full_outputs, not_yet, "an output [row, col] of the type");
-  expect_all(rounded_to, {Type::boolean}, "a conversion to");
+  expect_all(full_inputs, {}, "an input [row, col] of the type");
+  expect_all(full_outputs, {}, "an output [row, col] of the type");
+  expect_all(rounded_to, {Type::f64, Type::boolean}, "a conversion to");  // f64 is f32, the type of arithmetic
   expect_all(inputs, {}, "an input of the kind");
   expect_all(outputs, {Kind::scalar}, "an output of the kind");  // [col]: colsum
   const auto called = [&](const std::string& call) {

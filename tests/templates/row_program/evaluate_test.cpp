@@ -360,15 +360,15 @@ TEST(RowProgramEvaluate, TopkOfUncertainValuesHasAllCandidates) {
 TEST(RowProgramRounding, GivesTheNearestValueOfEachType) {
   EXPECT_EQ(round_to_type(Type::bf16, 1 + 0x1p-8), 1);
   EXPECT_EQ(round_to_type(Type::bf16, 1 + 0x3p-8), 1 + 0x1p-6);
-  EXPECT_EQ(round_to_type(Type::f16, 65520), HUGE_VAL);
-  EXPECT_EQ(round_to_type(Type::f16, 65519), 65504);
-  EXPECT_EQ(round_to_type(Type::e4m3, 1000), 448);
+  EXPECT_EQ(round_to_type(Type::f16, 65520.0), HUGE_VAL);
+  EXPECT_EQ(round_to_type(Type::f16, 65519.0), 65504);
+  EXPECT_EQ(round_to_type(Type::e4m3, 1000.0), 448);
   EXPECT_EQ(round_to_type(Type::e4m3, -HUGE_VAL), -448);
   EXPECT_EQ(round_to_type(Type::e4m3, 0x1p-9), 0x1p-9);
   EXPECT_EQ(round_to_type(Type::e4m3, 0x1p-10), 0);
   EXPECT_EQ(round_to_type(Type::e5m2, 1e9), 57344);
   EXPECT_EQ(round_to_type(Type::i8, 2.5), 2);
-  EXPECT_EQ(round_to_type(Type::i8, -1000), -128);
+  EXPECT_EQ(round_to_type(Type::i8, -1000.0), -128);
   EXPECT_EQ(round_to_type(Type::i8, std::nan("")), 0);
   EXPECT_EQ(round_to_type(Type::i32, 1e12), 2147483647);
 }

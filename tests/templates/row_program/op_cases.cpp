@@ -174,6 +174,70 @@ out z : e4m3[row, col] = x + scatter(i, below)
 )"},
 };
 
+// Integers and booleans in arrays with columns.
+const std::vector<NamedProgram> programs_of_integers{
+    {"integers", R"(
+in  i, j : i32[row, col]
+in  p : i32[col]
+in  x : float[row, col]
+in  t : i32[row]
+out moved : i32[row, col] = select(i < j, i, max(j, p))
+out own   : i32[row, col] = select(i == col, row, select(p != t, p, 16777217))
+out y     : float[row, col] = select(p <= i && j > -16777219, x, 0.5)
+)"},
+    {"integers in arithmetic", R"(
+in  i : i32[row, col]
+in  x : float[row, col]
+sum s = i
+max m = abs(i) * x
+out n : i32[row, col] = i * 2 + 1
+out y : float[row, col] = x * i - s / cols
+out top : f32[row] = m
+)"},
+    {"booleans", R"(
+in  keep, other : bool[row, col]
+in  c : bool[col]
+in  r : bool[row]
+in  x : float[row, col]
+any some = keep && !other
+count n = keep == c
+sum s = select(keep, x, 0)
+out kept : bool[row, col] = (keep || other) != c
+out big  : bool[row, col] = x > 1 && r
+out few  : bool[row] = n < 100
+out y    : float[row, col] = select(keep && c || r, x, select(some, s, -1))
+)"},
+    {"integers of groups", R"(
+in  x : float[row, col]
+in  i : i32[row, col]
+in  g : i32[row, col/32]
+in  b : bool[row, col/32]
+argmax[32] k = x
+any[32] a = x > 2
+out place : i32[row, col/32] = select(k < g, g, k)
+out flag  : bool[row, col/32] = a && b
+out same  : i32[row, col] = select(b && g != i, i, g)
+)"},
+    {"booleans of chosen", R"(
+in  x : float[row, col]
+in  allowed : bool[row, 4]
+in  every : bool[]
+topk[4] v, i = x
+out positive : bool[row, 4] = v > 0 && allowed || every
+out column : i32[row, 4] = i
+out chosen : bool[row, col] = scatter(i, 1) > 0
+)"},
+    {"kept integers", R"(
+in  x : float[row, col]
+in  i : i32[row, col]
+max m = x
+e = exp(x - m)
+sum s = e
+out y : float[row, col] = e / s
+out n : i32[row, col] = i
+)"},
+};
+
 // What of the language the others do not have (coverage_test.cpp).
 const std::vector<NamedProgram> programs_of_the_language{
     {"language_functions", R"(
@@ -248,6 +312,7 @@ const std::vector<NamedProgram>& row_programs() {
     }
     programs.insert(programs.end(), programs_of_chosen_columns.begin(), programs_of_chosen_columns.end());
     programs.insert(programs.end(), programs_of_the_language.begin(), programs_of_the_language.end());
+    programs.insert(programs.end(), programs_of_integers.begin(), programs_of_integers.end());
     return programs;
   }();
   return all;

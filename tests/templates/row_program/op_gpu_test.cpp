@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/support/gpu_kernels.h"
+#include "tests/templates/row_program/f64_cases.h"
 #include "tests/templates/row_program/op_cases.h"
 #include "tests/templates/softmax/launches.h"
 #include "tuner/verify.h"
@@ -21,6 +22,18 @@ TEST_F(RowProgramGpu, EveryProgramInEveryVariant) {
   std::set<std::string> variants;
   for (const Case& c : cases) variants.insert(c.config.variant());
   EXPECT_GE(variants.size(), has_clusters() ? 7U : 6U);
+  verify_all(cases);
+}
+
+TEST_F(RowProgramGpu, ProgramsOfF64InEveryVariant) {
+  std::vector<Case> cases = test::f64_row_program_cases(device().info());
+  for (Case& c : test::f64_strided_row_program_cases(device().info())) cases.push_back(std::move(c));
+  for (const char* program : {"shipped rms_norm_gradient", "shipped layer_norm_gradient"})
+    for (const char* fields : {"rows=3001,cols=128,dtype=f64", "rows=517,cols=2048,dtype=f64"})
+      for (Case& c : test::row_program_cases(
+               test::row_program_text(program), fields, device().info(),
+               {"variant=warp", "variant=block", "variant=cluster", "variant=two_pass", "variant=persistent"}))
+        cases.push_back(std::move(c));
   verify_all(cases);
 }
 

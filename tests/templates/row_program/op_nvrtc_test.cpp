@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <map>
+
 #include "tests/support/source_compilation.h"
+#include "tests/templates/row_program/f64_cases.h"
 #include "tests/templates/row_program/op_cases.h"
 
 namespace tunesmith {
@@ -41,6 +45,66 @@ TEST_F(RowProgramNvrtc, OneProgramCompilesForEveryArchitecture) {
                                  generic_device(arch), {"variant=block", "variant=grid"}))
       sources.push_back(source_of(c, arch));
   }
+  compile_all(sources);
+}
+
+TEST_F(RowProgramNvrtc, ProgramsOfF64Compile) {
+  std::vector<Source> sources;
+  std::size_t turn = 0;
+  constexpr std::array configs{"variant=two_pass", "variant=block", "variant=persistent", "variant=cluster", "variant=grid"};
+  const auto add = [&](const test::NamedProgram& program) {
+    if (program.text.find("[128]") != std::string::npos) return;
+    const Arch arch = parse_arch(archs[turn % std::size(archs)]);
+    const bool grouped = program.text.find("col/") != std::string::npos || turn % 2 == 0;
+    for (const test::Case& c : test::row_program_cases(
+             program.text, std::string(grouped ? "rows=64,cols=4096" : "rows=64,cols=5003") + ",dtype=f64",
+             generic_device(arch), {configs[turn % configs.size()]}))
+      sources.push_back(source_of(c, arch));
+    ++turn;
+  };
+  for (const test::NamedProgram& program : test::f64_row_programs()) add(program);
+  for (const char* name : {"conditions", "choices", "top_of_chosen", "language_types", "language_groups", "shipped geglu",
+                           "shipped layer_norm_gradient", "shipped topk_gate", "shipped gumbel_sampling"})
+    add({name, test::row_program_text(name)});
+  EXPECT_GE(sources.size(), 12U);
+  compile_all(sources);
+}
+
+TEST_F(RowProgramNvrtc, EveryVariantOfF64CompilesForEveryArchitectureThatHasIt) {
+  std::vector<Source> sources;
+  std::map<std::string, std::size_t> archs_of;
+  const std::string& text = test::row_program_text("layer_norm");
+  for (const char* arch_name : archs) {
+    const Arch arch = parse_arch(arch_name);
+    for (const char* variant : {"warp,lanes=32", "block", "hybrid,threads=64,register_vectors=1,min_blocks=1", "cluster",
+                                "grid,threads=64,blocks_per_row=3,register_vectors=3,min_blocks=1", "two_pass",
+                                "persistent,threads=64,blocks_per_row=1,stages=2,batch=2,keep_columns=0"})
+      for (const test::Case& c :
+           test::row_program_cases(text, variant[0] == 'w' ? "rows=64,cols=131,dtype=f64" : "rows=64,cols=1031,dtype=f64",
+                                   generic_device(arch), {(std::string("variant=") + variant).c_str()})) {
+        sources.push_back(source_of(c, arch));
+        ++archs_of[c.config.variant()];
+      }
+    for (const char* variant : {"resident", "cluster,threads=64,lanes=4,blocks_per_row=3", "two_pass", "split"})
+      for (const test::Case& c :
+           test::row_program_cases(test::row_program_text("softmax"), "rows=2,cols=500,inner=34,dtype=f64",
+                                   generic_device(arch), {(std::string("variant=") + variant).c_str()})) {
+        sources.push_back(source_of(c, arch));
+        ++archs_of["strided " + c.config.variant()];
+      }
+  }
+  const std::size_t all = std::size(archs);
+  EXPECT_EQ(archs_of, (std::map<std::string, std::size_t>{{"warp", all},
+                                                          {"block", all},
+                                                          {"hybrid", all - 1},  // not sm_75
+                                                          {"cluster", 3},
+                                                          {"grid", all},
+                                                          {"two_pass", all},
+                                                          {"persistent", all - 1},
+                                                          {"strided resident", all},
+                                                          {"strided cluster", 3},
+                                                          {"strided two_pass", all},
+                                                          {"strided split", all}}));
   compile_all(sources);
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
@@ -78,11 +79,6 @@ TEST(RowProgramDescription, ErrorsNameFieldValueAndAllowedValues) {
 // Programs of the language that kernels do not compute yet; the errors show the place, too.
 TEST(RowProgramDescription, WhatKernelsDoNotComputeIsAnErrorWithItsPlace) {
   const std::string x = "in x : float[row, col]\n", y = "\nout y : float[row, col] = x\n";
-  expect_error(x + "in i : i32[row, col]\nout y : float[row, col] = x + i\n", "",
-               {"program:2:4: the array 'i' has elements of i32", "\n  in i : i32[row, col]\n     ^"});
-  expect_error(x + "in m : bool[row]\nout y : float[row, col] = select(m, x, 0)\n", "",
-               {"program:2:4: the array 'm' has elements of bool", "e4m3"});
-  expect_error(x + "out i : i32[row, col] = x" + y, "", {"program:2:5: the array 'i' has elements of i32", "^"});
   expect_error(x + "in s : f32[row, col/32]\nout t : f32[row, col/32] = s * 2" + y, "",
                {"program:3:5: the output 't' follows from inputs alone", "^"});
   expect_error(x + "max[32] a = x\nsum t = a\nout s : f32[row] = t" + y, "",
@@ -278,6 +274,37 @@ TEST(RowProgramEngine, GradientOfANormOverChannels) {
     EXPECT_NEAR(dw[col], of_w[col], 1e-4);  // 24 terms of at most 10
     EXPECT_EQ(db[col], of_b[col]);
   }
+}
+
+/// Returns whether the check accepts an i32 that is `error` off beyond 2^24, and a boolean with this byte in place of 1.
+bool accepts_exact(std::int32_t error, unsigned char yes) {
+  const Problem problem = test::row_program_problem(
+      "in i : i32[row, col]\nin m : bool[row, col]\nout j : i32[row, col] = i\nout n : bool[row, col] = m || i < 0\n",
+      "rows=9,cols=40");
+  const ParsedProblemPtr parsed = find_op("row_program").parse(problem);
+  const std::vector<ArrayInfo> infos = parsed->arrays();
+  std::vector<std::int32_t> i(9 * 40), j;
+  std::vector<unsigned char> m(i.size()), n(i.size());
+  std::vector<HostArray> arrays{{infos[0], reinterpret_cast<std::byte*>(i.data())},
+                                {infos[1], reinterpret_cast<std::byte*>(m.data())},
+                                {infos[2], nullptr},
+                                {infos[3], reinterpret_cast<std::byte*>(n.data())}};
+  parsed->fill_inputs(5, InputKind::edge_cases, arrays);
+  EXPECT_EQ(i[3 * 40] / 4, (1 << 24) / 4);  // a row beyond the integers of f32
+  EXPECT_LT(std::ranges::min(i), -0x7fff0000);
+  m[50] = 200;  // true
+  for (std::size_t at = 0; at < i.size(); ++at) n[at] = m[at] != 0 || i[at] < 0 ? yes : 0;
+  j = i;
+  j[3 * 40 + 7] += error;
+  arrays[2].data = reinterpret_cast<std::byte*>(j.data());
+  return parsed->check(arrays, 9).passed;
+}
+
+TEST(RowProgramDescription, IntegersAndBooleansAreComparedExactly) {
+  EXPECT_TRUE(accepts_exact(0, 1));
+  EXPECT_FALSE(accepts_exact(1, 1));
+  EXPECT_FALSE(accepts_exact(-1, 1));
+  EXPECT_FALSE(accepts_exact(0, 255));  // such as the bytes of an output that is not written
 }
 
 }  // namespace

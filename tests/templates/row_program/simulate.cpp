@@ -24,7 +24,7 @@ float function(Operation operation, float a, float b, float c) {
     case Operation::erf: return std::erf(a);
     case Operation::rsqrt: return 1.0f / std::sqrt(a);
     case Operation::sigmoid: return 1.0f / (1.0f + std::exp(-a));
-    default: return static_cast<float>(apply(operation, {a, b, c}));  // exact or correctly rounded
+    default: return static_cast<float>(apply<double>(operation, {a, b, c}));  // exact or correctly rounded
   }
 }
 

@@ -44,6 +44,32 @@ def test_fp8_outputs() -> None:
     torch.testing.assert_close(z.float() * scale[:, None], x, rtol=2.0**-4, atol=float(scale.max()) * 2.0**-10)
 
 
+def test_integers_and_booleans_with_columns() -> None:
+    program = """
+in x : float[row, col]
+in i : i32[row, col]
+in p : i32[col]
+in m : bool[row, col]
+sum s = select(m, x, 0)
+out y : float[row, col] = select(m, x * s, 0)
+out j : i32[row, col] = select(i < p, i, p)
+out n : bool[row, col] = m || i == p
+"""
+    x = torch.randn(5, 48, dtype=torch.float64, requires_grad=True)
+    i, p = (torch.randint(-(2**31), 2**31 - 1, shape, dtype=torch.int32) for shape in ((5, 48), (48,)))
+    i[0] = p
+    m = torch.rand(5, 48) < 0.5
+    y, j, n = tt.row_program(program, x, i, p, m)
+    assert j.dtype == torch.int32 and n.dtype == torch.bool
+    assert torch.equal(j, torch.minimum(i, p))
+    assert torch.equal(n, m | (i == p))
+    assert torch.equal(y == 0, ~m)
+    assert not j.requires_grad and not n.requires_grad
+    assert torch.autograd.gradcheck(lambda x: tt.row_program(program, x, i, p, m)[0], (x,))
+    y, j, n = tt.row_program(program, x.float(), i, p, m.to(torch.uint8))  # bytes are booleans, too
+    assert torch.equal(j, torch.minimum(i, p)) and torch.equal(n, m | (i == p))
+
+
 def test_inputs_that_are_not_contiguous_or_aligned() -> None:
     x = torch.randn(5, 49)
     w = torch.zeros(48)

@@ -34,11 +34,12 @@ _TYPES = {
     "e4m3": torch.float8_e4m3fn,
     "e5m2": torch.float8_e5m2,
     "i8": torch.int8,
+    "u8": torch.bool,
 }
 _ROWS, _COLS = 3, 4096  # of arrays that are described without a problem
-#: What torch's autocast computes in float32.
+#: What torch's autocast computes in float32; float64 stays.
 _FLOAT32_UNDER_AUTOCAST = {"layer_norm"}
-_NAMES = {dtype: name for name, dtype in _TYPES.items()}
+_NAMES = {**{dtype: name for name, dtype in _TYPES.items()}, torch.uint8: "u8"}
 
 
 def row_program(program: str, *inputs: torch.Tensor, numbers: Mapping[str, float] | None = None) -> Any:
@@ -46,7 +47,8 @@ def row_program(program: str, *inputs: torch.Tensor, numbers: Mapping[str, float
 
     program: the text. inputs: its input arrays in their order; the type `float` is the dtype that they have. numbers: values
     of the program's numbers. The kernel is compiled for the program, the number of columns and the dtypes; numbers are
-    parameters of the launch. Differentiable: the backward pass saves the inputs and runs the program's gradient.
+    parameters of the launch. Differentiable: the backward pass saves the inputs and runs the program's gradient. A program
+    with a float64 tensor computes in float64.
 
     An input [row, col] of three dimensions is (rows, cols, inner), such as x.flatten(2) of (batch, class, height, width):
     each position is a row of the program.
@@ -75,7 +77,7 @@ def shipped(name: str) -> Callable[..., Any]:
         if len(inputs) != len(names):
             raise ValueError(f"{name} has the inputs {', '.join(names)}; {len(inputs)} are given")
         dtype = next((tensor.dtype for tensor, is_float in zip(inputs, floats, strict=True) if is_float), None)
-        if name in _FLOAT32_UNDER_AUTOCAST and autocast_dtype(inputs[0]) is not None:
+        if name in _FLOAT32_UNDER_AUTOCAST and autocast_dtype(inputs[0]) is not None and dtype != torch.float64:
             dtype = torch.float32
         whole = next((tensor.shape for tensor, is_whole in zip(inputs, of_rows, strict=True) if is_whole), None)
         leading, trailing = ((), ()) if whole is None else (whole[:dim], whole[dim:][1:])
@@ -120,13 +122,13 @@ def _problem(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> dict
     for array, tensor in zip(_arrays(program, "f32", "input"), inputs, strict=True):
         if tensor.dim() == 3 and list(array.shape) == [_ROWS, _COLS]:
             fields["inner"] = tensor.shape[2]
-    for dtype in ("f32", "f16", "bf16"):
+    for dtype in ("f32", "f16", "bf16", "f64"):
         if [array.dtype for array in _arrays(program, dtype, "input")] == given:
             fields["dtype"] = dtype
             break
     else:
         expected = ", ".join(f"{array.name} {array.dtype}" for array in _arrays(program, "f32", "input"))
-        raise ValueError(f"the inputs are of {', '.join(given)}; expected {expected}, or f16 or bf16 as float")
+        raise ValueError(f"the inputs are of {', '.join(given)}; expected {expected}, or f16, bf16 or f64 as float")
     found: dict[str, tuple[int, str]] = {}
     for name, tensor in zip(names, inputs, strict=True):
         for field, value in _core.infer_fields("row_program", fields, name, list(tensor.shape)).items():

@@ -22,7 +22,7 @@ struct RowProgramArray {
   std::string name;
   bool output = false;
   RowProgramDims dims = RowProgramDims::full;
-  std::optional<DType> dtype{};  ///< absent: RowProgramProblem::dtype
+  std::optional<DType> dtype{};  ///< absent: RowProgramProblem::dtype; u8 for `bool`, a byte 0 or 1
   bool operator==(const RowProgramArray&) const = default;
 };
 
@@ -81,9 +81,9 @@ struct RowProgramArrays {
   std::array<void*, 8> outputs{};
 };
 
-/// A program for every row: elementwise expressions and reductions over the columns. Arithmetic is float32; each output is
-/// rounded once, to its type. Rows are read once and written once where they fit on chip, otherwise read once for each stage
-/// of reductions and once more.
+/// A program for every row: elementwise expressions and reductions over the columns. Arithmetic is float32, or float64 if an
+/// array has f64; each output is rounded once, to its type. Rows are read once and written once where they fit on chip,
+/// otherwise read once for each stage of reductions and once more.
 ///
 ///   problem.program = R"(
 ///     in  x : float[row, col]
@@ -105,7 +105,7 @@ struct RowProgramProblem {
   RowProgramText program{};
   std::int64_t rows = 0;     ///< >= 0
   std::int64_t cols = 1;     ///< >= 0; a tuned kernel is specialized for it. 0: no launch, if all outputs have columns
-  DType dtype = DType::f32;  ///< of arrays that the program declares as `float`: f32, f16 or bf16
+  DType dtype = DType::f32;  ///< of arrays that the program declares as `float`: f32, f16, bf16 or f64
   std::vector<RowProgramNumber> numbers{};       ///< numbers without a default, and others than their defaults
   std::vector<RowProgramOfArray> row_strides{};  ///< elements between rows; absent: the array's columns; 0: one row for all
   std::vector<RowProgramInPlace> in_place{};     ///< outputs [row, col] that overwrite an input of the same dtype
@@ -150,6 +150,13 @@ constexpr const std::int64_t* find_property(const std::vector<RowProgramOfArray>
   return nullptr;
 }
 
+/// Reports whether the program computes in float64: an array has elements of f64.
+constexpr bool computes_in_f64(const RowProgramProblem& p) {
+  for (const RowProgramArray& array : p.program.arrays())
+    if (array.dtype.value_or(p.dtype) == DType::f64) return true;
+  return false;
+}
+
 /// An array of a program as a description has it.
 constexpr ArrayFacts row_program_array(const RowProgramProblem& p, const RowProgramArray& array) {
   const std::int64_t group = p.program.group() > 0 ? p.program.group() : 1;
@@ -190,7 +197,7 @@ constexpr void describe(Self& p, const RowProgramArrays& arrays, Visitor& v) {
   v.field("cols", p.cols,
           {.meaning = "number of columns; kernels are specialized for it", .range = {0, most_cols}, .required = true});
   v.field("dtype", p.dtype,
-          {.meaning = "element type of arrays that the program declares as float", .choices = float_dtypes});
+          {.meaning = "element type of arrays that the program declares as float", .choices = float_or_double_dtypes});
   v.option("numbers", p.numbers, {.meaning = "values of the program's numbers, such as eps=1e-5;seed=7", .runtime = true});
   v.option("row_strides", p.row_strides,
            {.meaning = "elements from one row of an array to the next, such as x=4104;y=0; 0: one row for all"});

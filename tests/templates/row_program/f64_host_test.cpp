@@ -1,0 +1,182 @@
+// Numerics of row programs that compute in f64 on the host executor, compared with their evaluation in long double; and that
+// the comparison rejects steps in float32.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <set>
+
+#include "templates/half.h"
+#include "templates/row_program/parse.h"
+#include "tests/support/host_kernels.h"
+#include "tests/templates/row_program/f64_cases.h"
+#include "tests/templates/row_program/random_programs.h"
+#include "tests/templates/softmax/launches.h"
+#include "tunesmith/error.h"
+#include "tunesmith/row_program.h"
+
+namespace tunesmith {
+namespace {
+
+using test::Case;
+
+std::set<std::string> variants_of(const std::vector<Case>& cases) {
+  std::set<std::string> variants;
+  for (const Case& c : cases) variants.insert(c.config.variant());
+  return variants;
+}
+
+class RowProgramF64Host : public test::HostKernels {};
+
+TEST_F(RowProgramF64Host, EveryProgramInEveryVariant) {
+  const std::vector<Case> cases = test::f64_row_program_cases(device_.info());
+  EXPECT_EQ(variants_of(cases),
+            (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "two_pass", "warp"}));
+  EXPECT_GE(cases.size(), 150U);
+  verify_all(cases);
+}
+
+TEST_F(RowProgramF64Host, ProgramsOverADimensionThatIsNotTheLast) {
+  const std::vector<Case> cases = test::f64_strided_row_program_cases(device_.info());
+  EXPECT_EQ(variants_of(cases), (std::set<std::string>{"cluster", "resident", "split", "two_pass"}));
+  EXPECT_GE(cases.size(), 80U);
+  verify_all(cases);
+}
+
+constexpr const char* sums = R"(
+in x : f64[row, col]
+in w : f32[col]
+sum s = x * w
+out y : f64[row, col] = x * s
+colsum dw : f64[col] = x * s
+colsum db : f32[col] = x
+)";
+
+// Sums over rows: few rows and many, groups of lanes without a row, more rows than a partial sum takes.
+TEST_F(RowProgramF64Host, SumsOverRowsInEveryVariant) {
+  std::vector<Case> cases;
+  for (const char* fields : {"rows=1,cols=200", "rows=37,cols=203", "rows=2311,cols=64"})
+    for (const char* config :
+         {"variant=block,threads=64", "variant=warp,lanes=32,threads=64", "variant=warp,lanes=8,threads=128",
+          "variant=two_pass,threads=64,unroll=1", "variant=hybrid,threads=32,register_vectors=0",
+          "variant=cluster,threads=32,blocks_per_row=2", "variant=grid,threads=32,blocks_per_row=2",
+          "variant=persistent,threads=32,blocks_per_row=1,stages=2,batch=1,keep_columns=1",
+          "variant=persistent,threads=64,blocks_per_row=1,stages=4,batch=8,keep_columns=0",
+          "variant=persistent,threads=32,blocks_per_row=2,stages=3,batch=4,keep_columns=1"})
+      for (Case& c : test::row_program_cases(sums, fields, device_.info(), {config})) cases.push_back(std::move(c));
+  EXPECT_EQ(variants_of(cases),
+            (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "two_pass", "warp"}));
+  EXPECT_GE(cases.size(), 25U);
+  verify_all(cases);
+}
+
+TEST_F(RowProgramF64Host, SumsOverPositionsInEveryVariant) {
+  std::vector<Case> cases;
+  for (const char* fields : {"rows=1,cols=20,inner=2", "rows=37,cols=21,inner=5", "rows=1,cols=131,inner=1000"})
+    for (const char* config :
+         {"variant=resident,threads=64,lanes=2", "variant=resident,threads=128,lanes=64",
+          "variant=two_pass,threads=256,lanes=64,unroll=4", "variant=cluster,threads=64,lanes=16,blocks_per_row=3",
+          "variant=split,threads=64,lanes=4,unroll=2,blocks_per_row=2",
+          "variant=split,threads=64,lanes=64,unroll=1,blocks_per_row=5"})
+      for (Case& c : test::row_program_cases(sums, fields, device_.info(), {config})) cases.push_back(std::move(c));
+  EXPECT_EQ(variants_of(cases), (std::set<std::string>{"cluster", "resident", "split", "two_pass"}));
+  verify_all(cases);
+}
+
+// Kernels for every width of a bucket, rows that are not vector-aligned, outputs that overwrite inputs.
+TEST_F(RowProgramF64Host, CapacityAlignmentsAndOverwriting) {
+  std::vector<Case> cases;
+  for (const char* name : {"rms_norm", "softmax", "top_scatter", "layer_norm"}) {
+    const std::string& text = test::row_program_text(name);
+    for (const char* fields : {"rows=19,cols=37,dtype=f64", "rows=19,cols=1000,dtype=f64", "rows=9,cols=3001,dtype=f64"}) {
+      const Problem problem = test::row_program_problem(text, fields);
+      cases.push_back({problem, *find_op("row_program").parse(problem)->capacity_config(device_.info())});
+    }
+    for (const char* fields : {"rows=19,cols=100,dtype=f64,alignments=x=8;y=8",
+                               "rows=19,cols=101,dtype=f64,row_strides=x=103", "rows=19,cols=101,dtype=f64,in_place=y=x"})
+      for (Case& c : test::row_program_cases(text, fields, device_.info(), {"variant=block", "variant=two_pass"}))
+        cases.push_back(std::move(c));
+  }
+  EXPECT_GE(cases.size(), 30U);
+  verify_all(cases);
+}
+
+// Random programs and gradients of them, in a random configuration of every variant. TUNESMITH_RANDOM_PROGRAMS: how many.
+TEST_F(RowProgramF64Host, RandomProgramsAgreeWithTheirEvaluation) {
+  constexpr std::uint64_t first_seed = 20261124;
+  const char* const given = std::getenv("TUNESMITH_RANDOM_PROGRAMS");
+  const std::size_t wanted = given == nullptr ? 32 : std::stoul(given);
+  std::vector<Case> cases;
+  for (std::uint64_t seed = first_seed; cases.size() < wanted && seed < first_seed + 8 * wanted; ++seed) {
+    const char* const shapes[] = {"rows=17,cols=256,dtype=f64", "rows=3,cols=67,inner=24,dtype=f64",
+                                  "rows=17,cols=96,dtype=f64"};
+    try {
+      std::string text = row_program::random_program(seed);
+      if (seed % 4 == 0) text = RowProgramText(text).gradient().text();
+      std::string numbers;
+      for (const row_program::Number& number : row_program::parse(text).numbers)
+        if (!number.value)
+          numbers +=
+              (numbers.empty() ? ",numbers=" : ";") + number.name + (number.type == row_program::Type::i32 ? "=3" : "=0.1");
+      const Problem problem = test::row_program_problem(text, std::string(shapes[seed % 3]) + numbers);
+      const std::vector<Config> space = find_op("row_program").parse(problem)->search_space(device_.info(), Effort::full);
+      cases.push_back({problem, space[seed * 7 % space.size()]});
+    } catch (const Error&) {
+      // Groups of too many columns or with an inner dimension, and programs without a gradient.
+    }
+  }
+  EXPECT_EQ(cases.size(), wanted);
+  verify_all(cases);
+}
+
+/// What a kernel might compute in float32 by mistake.
+enum class Mutation { none, input, eps, sum, constant, rounding_twice };
+
+/// Returns whether the check accepts results that were computed with this mutation.
+bool accepts(Mutation mutation) {
+  constexpr std::size_t rows = 9, cols = 500;
+  const Problem problem = test::row_program_problem(R"(
+in x : f64[row, col]
+num eps : f64 = 0.1
+mean ms = x * x
+out y : f64[row, col] = x * rsqrt(ms + eps) * 0.7
+out z : f16[row, col] = x
+)",
+                                                    "rows=9,cols=500");
+  const ParsedProblemPtr parsed = find_op("row_program").parse(problem);
+  const std::vector<ArrayInfo> infos = parsed->arrays();
+  std::vector<double> x(rows * cols), y(rows * cols), z(rows * cols);
+  std::vector<HostArray> arrays{{infos[0], reinterpret_cast<std::byte*>(x.data())},
+                                {infos[1], reinterpret_cast<std::byte*>(y.data())},
+                                {infos[2], reinterpret_cast<std::byte*>(z.data())}};
+  parsed->fill_inputs(3, InputKind::random, arrays);
+  x[7] = 1 + 0x1p-11 + 0x1p-40;  // f32 rounds it to a tie of f16
+  const auto step = [&](Mutation of, double value) { return mutation == of ? static_cast<float>(value) : value; };
+  for (std::size_t row = 0; row < rows; ++row) {
+    double sum = 0;
+    for (std::size_t c = 0; c < cols; ++c)
+      sum = step(Mutation::sum, sum + step(Mutation::input, x[row * cols + c]) * x[row * cols + c]);
+    const double scale = 1 / std::sqrt(sum / cols + step(Mutation::eps, 0.1));
+    for (std::size_t c = 0; c < cols; ++c) {
+      const std::size_t at = row * cols + c;
+      y[at] = x[at] * scale * step(Mutation::constant, 0.7);
+      const bool is_tie = at == 7;
+      write_element(DType::f16, arrays[2].data, static_cast<std::int64_t>(at),
+                    is_tie ? (mutation == Mutation::rounding_twice ? 1.0 : 1 + 0x1p-10) : x[at]);
+    }
+  }
+  return parsed->check(arrays, rows).passed;
+}
+
+TEST(RowProgramF64, StepsInFloat32AreRejected) {
+  EXPECT_TRUE(accepts(Mutation::none));
+  EXPECT_FALSE(accepts(Mutation::input));
+  EXPECT_FALSE(accepts(Mutation::eps));
+  EXPECT_FALSE(accepts(Mutation::sum));
+  EXPECT_FALSE(accepts(Mutation::constant));
+  EXPECT_FALSE(accepts(Mutation::rounding_twice));
+}
+
+}  // namespace
+}  // namespace tunesmith
