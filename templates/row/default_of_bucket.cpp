@@ -33,11 +33,13 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
   constexpr std::int64_t most_accesses = 16;  // of a lane whose accesses may be beyond the end
   TypedConfig config = best;
   if (shape.shifted() && shape.reduces) {
-    // Lanes for the narrowest row: those of the widest one would mostly have nothing to do.
-    const TypedConfig narrowest = short_rows_default(shape, least_cols_of(shape.cols), device);
-    config.access = narrowest.access;
-    config.lanes = narrowest.lanes;
-    config.threads = narrowest.threads;
+    // Lanes for narrow rows: those of the widest one would mostly have nothing to do. An octave is too wide for one choice.
+    const std::int64_t least = least_cols_of(shape.cols);
+    const bool octave = shape.cols <= most_cols_of_octaves;
+    const TypedConfig narrow = short_rows_default(shape, octave ? (least + shape.cols) / 2 : least, device);
+    config.access = octave && size_of(shape.input) == 2 && narrow.access == Access::elements ? Access::pairs : narrow.access;
+    config.lanes = narrow.lanes;
+    config.threads = narrow.threads;
   }
   if (shape.shifted() && size_of(shape.input) == 2 && shape.cols < 4) {
     config.access = Access::elements;

@@ -36,6 +36,18 @@ TEST_F(RowProgramNvrtc, EveryProgramCompiles) {
   compile_all(sources);
 }
 
+TEST_F(RowProgramNvrtc, OddPositionsOfOneByteCompile) {
+  std::vector<Source> sources;
+  for (const char* arch_name : archs)
+    for (const char* config : {"variant=resident", "variant=two_pass", "variant=split"})
+      for (const test::Case& c :
+           test::row_program_cases(test::row_program_text("dequantize"), "rows=7,cols=43,inner=7,dtype=bf16",
+                                   generic_device(parse_arch(arch_name)), {config}))
+        sources.push_back(source_of(c, parse_arch(arch_name)));
+  EXPECT_GE(sources.size(), 2 * std::size(archs));
+  compile_all(sources);
+}
+
 TEST_F(RowProgramNvrtc, OneProgramCompilesForEveryArchitecture) {
   std::vector<Source> sources;
   for (const char* arch_name : archs) {
@@ -68,6 +80,18 @@ TEST_F(RowProgramNvrtc, ProgramsOfF64Compile) {
     add({name, test::row_program_text(name)});
   EXPECT_GE(sources.size(), 12U);
   compile_all(sources);
+}
+
+// As the GPU runs them: other layouts and configurations than above.
+TEST_F(RowProgramNvrtc, CasesOfF64Compile) {
+  const Arch arch = parse_arch("sm_90a");
+  std::vector<Source> sources;
+  for (const test::Case& c : test::f64_row_program_cases(generic_device(arch))) sources.push_back(source_of(c, arch));
+  for (const test::Case& c : test::f64_strided_row_program_cases(generic_device(arch)))
+    sources.push_back(source_of(c, arch));
+  EXPECT_GE(sources.size(), 200U);
+  constexpr int most_spilled_bytes = 1024;  // gradients hold twice the registers of f32
+  compile_all(sources, most_spilled_bytes);
 }
 
 TEST_F(RowProgramNvrtc, EveryVariantOfF64CompilesForEveryArchitectureThatHasIt) {
