@@ -12,7 +12,8 @@ class Options(ctypes.Structure):
                 ("system_caches", ctypes.c_char_p), ("cuda_folders", ctypes.c_char_p),
                 ("templates_folder", ctypes.c_char_p), ("dump_folder", ctypes.c_char_p),
                 ("log", ctypes.c_void_p), ("log_context", ctypes.c_void_p), ("tune_share", ctypes.c_double),
-                ("tune_allowance_s", ctypes.c_double), ("plan_capacity", ctypes.c_size_t)]
+                ("tune_allowance_s", ctypes.c_double), ("plan_capacity", ctypes.c_size_t),
+                ("specialize", ctypes.c_char_p)]
 
 
 class Array(ctypes.Structure):

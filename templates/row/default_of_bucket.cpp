@@ -34,7 +34,7 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
   TypedConfig config = best;
   if (shape.shifted() && shape.reduces) {
     // Lanes for narrow rows: those of the widest one would mostly have nothing to do. An octave is too wide for one choice.
-    const std::int64_t least = least_cols_of(shape.cols);
+    const std::int64_t least = least_cols_of(capacity_of(shape.cols));
     const bool octave = shape.cols <= most_cols_of_octaves;
     const TypedConfig narrow = short_rows_default(shape, octave ? (least + shape.cols) / 2 : least, device);
     config.access = octave && size_of(shape.input) == 2 && narrow.access == Access::elements ? Access::pairs : narrow.access;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "templates/row/model.h"
 #include "tests/templates/softmax/cases.h"
 
@@ -68,6 +70,24 @@ TEST(SoftmaxDefault, ShortRowsWithoutAlignmentHaveTheFastestLanes) {
   for (const Expectation& expected : expectations) {
     const std::string found = default_of(expected.op, "rows=262144," + std::string(expected.fields));
     EXPECT_TRUE(found.starts_with(expected.config)) << expected.op << " " << expected.fields << ": " << found;
+  }
+}
+
+// Of the narrowest width of the bucket, or of its middle in an octave.
+TEST(SoftmaxDefault, BucketsOfShortRowsHaveLanesForNarrowRows) {
+  const std::pair<const char*, const char*> expectations[] = {
+      {"cols=23", "variant=warp,threads=128,lanes=4,access=elements,"},
+      {"cols=37", "variant=warp,threads=128,lanes=8,access=elements,"},
+      {"cols=31,dtype=bf16", "variant=warp,threads=128,lanes=4,access=pairs,"},
+      {"cols=49,dtype=bf16", "variant=warp,threads=128,lanes=8,access=pairs,"},
+      {"cols=183", "variant=warp,threads=128,lanes=16,access=elements,"},
+      {"cols=501", "variant=warp,threads=64,lanes=32,access=elements,"},
+  };
+  for (const auto& [fields, config] : expectations) {
+    const auto op = find_op("softmax").parse(test::normalized("softmax", "rows=65536," + std::string(fields)));
+    const std::optional<Config> found = op->capacity_config(h100());
+    ASSERT_TRUE(found);
+    EXPECT_TRUE(found->text().starts_with(config)) << fields << ": " << found->text();
   }
 }
 
