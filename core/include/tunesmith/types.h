@@ -21,7 +21,7 @@ enum class DType : std::uint8_t {
   e4m3,  ///< 8-bit float: 4 bits of exponent, 3 of fraction; finite up to 448, no infinities (OCP E4M3)
   e5m2,  ///< 8-bit float: 5 bits of exponent, 2 of fraction; finite up to 57344 (OCP E5M2)
   i8,    ///< quantized values
-  f64,   ///< for checks of gradients and for science: softmax, log_softmax and their gradients compute in it
+  f64,   ///< for checks of gradients and for science: softmax, losses, norms and row programs compute in it
 };
 
 template <>
