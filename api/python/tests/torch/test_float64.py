@@ -102,14 +102,6 @@ def test_gradcheck_of_rms_norm(offset: float) -> None:
     assert torch.autograd.gradgradcheck(lambda x: tt.rms_norm(x, eps=1e-3), (x,))
 
 
-def test_row_programs_have_no_float64() -> None:
-    x, w = torch.randn(3, 8, dtype=torch.float64), torch.ones(8, dtype=torch.float64)
-    with pytest.raises(
-        ValueError, match="the inputs are of f64, f64, f64; expected x f32, w f32, b f32, or f16 or bf16 as float"
-    ):
-        tt.layer_norm(x, w, w)
-
-
 def test_rms_norm_has_the_special_rows_of_pytorch() -> None:
     """1 / rms is 0 where the sum of squares overflows float64, as in PyTorch; float32's range does not matter."""
     x = torch.randn(6, 65, dtype=torch.float64)

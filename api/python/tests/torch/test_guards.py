@@ -36,9 +36,11 @@ CALLS: dict[str, tuple[Callable[..., torch.Tensor], Callable[[], list[torch.Tens
     "swiglu": (tt.swiglu, lambda: [torch.randn(4, 24), torch.randn(4, 24)]),
 }
 
+# Functions that have kernels for float64.
 FLOAT64 = [
-    CALLS[name][0] for name in ("softmax", "log_softmax", "rms_norm", "rms_norm with a weight", "cross_entropy")
-]  # functions that have it
+    CALLS[name][0]
+    for name in ("softmax", "log_softmax", "rms_norm", "rms_norm with a weight", "cross_entropy", "layer_norm", "swiglu")
+]
 
 
 @pytest.fixture(params=CALLS)
