@@ -209,7 +209,7 @@ TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const Devi
     config.access = even || (!wide && cols > many_cols) ? Access::pairs : Access::elements;
     each = even ? (wide ? 5 : 7) : cols >= some_cols ? 12 : wide ? 9 : 7;
   }
-  const int elements = config.access == Access::vectors ? shape.vector() : config.access == Access::pairs ? 2 : 1;
+  const int elements = config.view(shape).vector();
   config.lanes = threads_for((cols + elements - 1) / elements, each, 1, 32);
   config.threads = config.lanes == 32 && !shape.keeps_exponentials ? 64 : 128;
   return with_hints(config, shape, device);

@@ -81,7 +81,7 @@ class Writer {
                 (node(index).kind == Kind::top ? "[columns_chosen]" : "") + ";\n";
     for (const int index : value_texts_.divisors())
       if (is_rowwise(node(index).kind) == of_rows)
-        text += (wide_ ? "    DoubleDivisor " : "    Divisor ") + value_texts_.divisor_name(index) + ";\n";
+        text += "    " + divisor_type() + " " + value_texts_.divisor_name(index) + ";\n";
     for (const int index : value_texts_.exponentials())
       if (of_rows) text += "    ExponentialOfDifference " + value_texts_.exponential_name(index) + ";\n";
     return text.empty() ? "  struct " + std::string(name) + " {};\n"
@@ -103,6 +103,7 @@ class Writer {
              return reduction.reducer == Reducer::topk && reduction.stage == stage && reduction.grouped == grouped;
            });
   }
+  std::string divisor_type() const { return wide_ ? "DoubleDivisor" : "Divisor"; }
   std::string reductions_of(const std::string& list) const {
     if (!wide_) return "Reductions<" + list + ">";
     return "ReductionsOf<double" + (list.empty() ? "" : ", " + list) + ">";
@@ -175,13 +176,9 @@ class Writer {
     for (const int index : own_exponentials) count_uses(body, index);
     std::string stores;
     for (const int index : own) stores += store_value_of_row(body, index);
-    for (const int index : own_divisors) {
-      const bool is_integer = node(index).type == Type::i32;
-      stores += "    values." + value_texts_.divisor_name(index) + (wide_ ? " = DoubleDivisor(" : " = Divisor(") +
-                (is_integer ? "static_cast<" + number_type(wide_) + ">(" + expression(body, index) + ")"
-                            : expression(body, index)) +
-                ");\n";
-    }
+    for (const int index : own_divisors)
+      stores += "    values." + value_texts_.divisor_name(index) + " = " + divisor_type() + "(" +
+                as_number(expression(body, index), node(index).type, wide_) + ");\n";
     for (const int index : own_exponentials)
       stores += "    values." + value_texts_.exponential_name(index) + " = ExponentialOfDifference(" +
                 bare(expression(body, index)) + ");\n";
@@ -206,7 +203,7 @@ class Writer {
     for (const int index : own)
       stores += "    groups." + value_texts_.name(index) + " = " + bare(expression(body, index)) + ";\n";
     for (const int index : own_divisors)
-      stores += "    groups." + value_texts_.divisor_name(index) + (wide_ ? " = DoubleDivisor(" : " = Divisor(") +
+      stores += "    groups." + value_texts_.divisor_name(index) + " = " + divisor_type() + "(" +
                 bare(expression(body, index)) + ");\n";
     const std::string number = std::to_string(stage);
     return "  template <typename Vector>\n" +

@@ -107,6 +107,28 @@ __device__ __forceinline__ void convert(const Value (&elements)[vector], Number 
       values[j] = elements[j];
   }
 }
+/// Gets vector i of `source`, which has elements of this type, as the program's numbers.
+template <typename Element, typename Source, typename Number, int vector>
+__device__ __forceinline__ void get_numbers(Source& source, int i, Number (&values)[vector]) {
+  if constexpr (is_same<Compute<Element>, Number>) {
+    source.get(i, values);
+  } else {
+    Compute<Element> elements[vector];
+    source.get(i, elements);
+    convert<Element>(elements, values);
+  }
+}
+/// The same of a vector as it was loaded.
+template <typename Element, typename Number, int vector>
+__device__ __forceinline__ void unpack_numbers(const Packed<Element, vector>& packed, Number (&values)[vector]) {
+  if constexpr (is_same<Compute<Element>, Number>) {
+    packed.unpack(values);
+  } else {
+    Compute<Element> elements[vector];
+    packed.unpack(elements);
+    convert<Element>(elements, values);
+  }
+}
 /// Returns a number as elements of an array are stored from it, so that a store rounds once.
 template <typename Element, typename Number>
 __device__ __forceinline__ Compute<Element> storable(Number value) {
@@ -214,15 +236,7 @@ struct ResidentInputs<index, shape, config, Group, Storage, First, Rest...> {
   __device__ __forceinline__ void arrived() { first.arrived(); }  // all copies of a thread are awaited together
   template <unsigned used, typename Vector>
   __device__ __forceinline__ void get(int i, Vector& v) {
-    if constexpr ((used >> index & 1u) != 0) {
-      if constexpr (is_same<Compute<First>, Number<shape>>) {
-        first.get(i, v.input[index]);
-      } else {
-        Compute<First> elements[shape.vector];
-        first.get(i, elements);
-        convert<First>(elements, v.input[index]);
-      }
-    }
+    if constexpr ((used >> index & 1u) != 0) get_numbers<First>(first, i, v.input[index]);
     rest.template get<used>(i, v);
   }
   /// Returns whether vector i of the first `count` inputs holds any number without rounding.

@@ -92,15 +92,7 @@ struct StagedInputs<index, shape, config, Group, First, Rest...> {
   }
   template <unsigned used, typename Vector>
   __device__ __forceinline__ void get(int i, Vector& v) const {
-    if constexpr ((used >> index & 1u) != 0) {
-      if constexpr (is_same<Compute<First>, Number<shape>>) {
-        first.get(i, v.input[index]);
-      } else {
-        Compute<First> elements[shape.vector];
-        first.get(i, elements);
-        convert<First>(elements, v.input[index]);
-      }
-    }
+    if constexpr ((used >> index & 1u) != 0) get_numbers<First>(first, i, v.input[index]);
     rest.template get<used>(i, v);
   }
   /// Returns whether the first `count` inputs have room for numbers.
@@ -157,15 +149,7 @@ struct KeptColumns<index, shape, config, Group, Columns<Element, count>, Rest...
   }
   template <unsigned used, typename Vector>
   __device__ __forceinline__ void get(int i, Vector& v) const {
-    if constexpr ((used >> index & 1u) != 0) {
-      if constexpr (is_same<Compute<Stored>, Number<shape>>) {
-        first.get(i, v.of_column[index]);
-      } else {
-        Compute<Stored> elements[shape.vector];
-        first.get(i, elements);
-        convert<Stored>(elements, v.of_column[index]);
-      }
-    }
+    if constexpr ((used >> index & 1u) != 0) get_numbers<Stored>(first, i, v.of_column[index]);
     rest.template get<used>(i, v);
   }
 };

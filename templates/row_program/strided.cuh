@@ -41,13 +41,7 @@ struct StridedInputs<index, config, First, Rest...> {
   __device__ __forceinline__ void get(int i, Number (&values)[inputs][config.vector]) {
     if constexpr ((used >> index & 1u) != 0) {
       if constexpr (sizeof(First) < 4) first[i].forget_uses();  // float32 elements would take more registers
-      if constexpr (is_same<Compute<First>, Number>) {
-        first[i].unpack(values[index]);
-      } else {
-        Compute<First> elements[config.vector];
-        first[i].unpack(elements);
-        convert<First>(elements, values[index]);
-      }
+      unpack_numbers(first[i], values[index]);
     }
     rest.template get<used>(i, values);
   }

@@ -30,15 +30,7 @@ struct TiledInputs<index, shape, config, First, Rest...> {
   }
   template <unsigned used, typename Vector>
   __device__ __forceinline__ void get(int i, Vector& v) {
-    if constexpr ((used >> index & 1u) != 0) {
-      if constexpr (is_same<Compute<First>, Number<shape>>) {
-        first[i].unpack(v.input[index]);
-      } else {
-        Compute<First> elements[shape.vector];
-        first[i].unpack(elements);
-        convert<First>(elements, v.input[index]);
-      }
-    }
+    if constexpr ((used >> index & 1u) != 0) unpack_numbers(first[i], v.input[index]);
     rest.template get<used>(i, v);
   }
 };

@@ -67,15 +67,11 @@ struct StridedPlace {
   template <LoadHint hint, typename Element>
   __device__ __forceinline__ Packed<Element, config.vector> load(const Element* first, int64 stride, int64 column,
                                                                  Compute<Element> outside) const {
-    if constexpr (Packed<Element, config.vector>::access_bytes == 1) {  // there are no predicated loads of one byte
-      Packed<Element, config.vector> absent;
-      const Compute<Element> values[1] = {outside};
-      absent.pack_from(values);
-      return holds(column) ? load_whole<Element, config.vector, hint>(first + column * stride, 0) : absent;
-    } else {
-      const Range there = {0, holds(column) ? config.vector : 0};
+    const Range there = {0, holds(column) ? config.vector : 0};
+    if constexpr (Packed<Element, config.vector>::access_bytes == 1)  // there are no predicated loads of one byte
+      return BranchedEdges::load<Element, config.vector, hint>(first + column * stride, 0, there, false, outside);
+    else
       return load_if_whole<Element, config.vector, hint>(first + column * stride, 0, there, outside);
-    }
   }
   template <typename Element>
   __device__ __forceinline__ void store(Element* first, int64 stride, int64 column,
