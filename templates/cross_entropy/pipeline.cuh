@@ -63,7 +63,7 @@ struct PipelineSource {
         first_byte(rank * Geometry::piece),
         piece_bytes(Geometry::piece_of(rank)) {}
 
-  __device__ __forceinline__ const char* source(int64 row) const {
+  __device__ __forceinline__ const char* source(int64 row, int = 0) const {
     const auto* const logits = static_cast<const Input*>(params.row.input[0]) + row * params.row.input_stride[0];
     return reinterpret_cast<const char*>(logits) + first_byte;
   }
@@ -133,17 +133,8 @@ __device__ __forceinline__ void finish_rows(const CrossEntropyParams& params, Co
       part = state.over_group(warps);
     }
     if constexpr (blocks > 1) {
-      const uint32 met = shared_address(&control.met[place.index]);
-      if (lane == 0) barrier_arrive_expecting(met, blocks * 16);
-      sync_warp();
-      ticket = shuffle(ticket, 0);
-      if (lane < blocks)
-        send_async(address_of_rank(shared_address(&control.records[place.index][rank]), lane), bits_of(part.largest),
-                   bits_of(part.sum_excluding_max), bits_of(target_logit), static_cast<uint32>(ticket),
-                   address_of_rank(met, lane));
-      barrier_wait_cluster(met, place.parity);
-      const auto record = control.records[place.index][lane % blocks];
-      ticket = static_cast<int>(control.records[place.index][0].word[3]);
+      const auto record = exchange_records<blocks>(control, place.index, place.parity, rank, bits_of(part.largest),
+                                                   bits_of(part.sum_excluding_max), bits_of(target_logit), ticket);
       target_logit = reduce_lanes<blocks>(float_of(record.word[2]), Maximum());
       LaneGroup<32, blocks> all(nullptr, 0);
       State state;
@@ -341,23 +332,6 @@ struct PipelineWorker {
       again.stage.next();
     }
   }
-
-  __device__ __forceinline__ void work() {
-    if constexpr (config.ahead == 0) {
-      for (int k = 0;; ++k) {
-        const ResidentRow resident = first_pass(k);
-        if (resident.row < 0) break;
-        second_pass(k, resident);
-      }
-    } else {
-      ResidentRow resident = first_pass(0);
-      for (int k = 0; resident.row >= 0; ++k) {
-        const ResidentRow next = first_pass(k + 1);
-        second_pass(k, resident);
-        resident = next;
-      }
-    }
-  }
 };
 
 /// `Types` has Input (of logits) and Output (of dlogits). The workspace starts with the two words of Tickets.
@@ -368,52 +342,20 @@ __device__ __forceinline__ void cross_entropy_pipeline(const CrossEntropyParams&
   using Input = typename Types::Input;
   using Geometry = Pipeline<Input, shape, config>;
   using Control = PipelineControl<Geometry, config, PipelineInfo<TargetType>, PartialOf<options>, PipelineResult>;
-  constexpr int blocks = config.blocks_per_row;
-  unsigned char* const memory = dynamic_shared();
-  Control& control = Control::behind(memory);
-  const uint32 ring = shared_address(memory);
-  const int warp = warp_index();
-  const int rank = blocks > 1 ? cluster_rank() : 0;
-  const Tickets tickets(params.row.workspace, params.row.rows, grid_blocks() / blocks, Geometry::most_tickets);
-
-  // The thread that takes the cluster's tickets takes the first ones.
-  const bool takes = warp == config.warps + 1 && rank == 0;
-  int first = 0;
-  if (takes && lane_index() == 0) first = tickets.take(tickets.ahead);
-  if (thread_index() == 0) control.init();
-  sync_block();
-  if constexpr (blocks > 1) sync_cluster();
-  if (takes) {
-    first = shuffle(first, 0);
-    if (lane_index() < tickets.ahead) {
-#pragma unroll 1
-      for (int other = 0; other < blocks; ++other) {
-        int* const ticket = &control.ticket[lane_index()];
-        *(blocks > 1 ? shared_of_rank(ticket, other) : ticket) = first + lane_index();
-      }
-    }
-  }
-  sync_block();
-  if constexpr (blocks > 1) sync_cluster();
-
-  if (warp == config.warps) {
-    if (lane_index() == 0) {
-      PipelineSource<Types, TargetType, shape, options, Geometry, Control> source(params, control, rank);
-      produce_rows<Geometry, config>(control, ring, tickets, rank, source);
-    }
-    sync_warp();
-  } else if (warp == config.warps + 1) {
-    finish_rows<TargetType, shape, options, WithoutUpstream<options>::value, config, Geometry>(params, control, tickets,
-                                                                                               rank);
-  } else {
-    PipelineWorker<Types, TargetType, shape, options, config, Control> worker(params, control, ring, rank, warp);
-    worker.work();
-  }
-  // Keep this block's shared memory alive while other blocks may still write to it.
-  if constexpr (blocks > 1) {
-    sync_warp();
-    sync_cluster();
-  }
+  run_pipeline<Geometry, config, Control>(
+      params.row,
+      [&](Control& control, uint32 ring, const Tickets& tickets, int rank) {
+        PipelineSource<Types, TargetType, shape, options, Geometry, Control> source(params, control, rank);
+        produce_rows<Geometry, config>(control, ring, tickets, rank, source);
+      },
+      [&](Control& control, const Tickets& tickets, int rank) {
+        finish_rows<TargetType, shape, options, WithoutUpstream<options>::value, config, Geometry>(params, control, tickets,
+                                                                                                   rank);
+      },
+      [&](Control& control, uint32 ring, int rank, int warp) {
+        PipelineWorker<Types, TargetType, shape, options, config, Control> worker(params, control, ring, rank, warp);
+        work_on_rows<config.ahead>(worker);
+      });
 }
 
 }  // namespace tunesmith

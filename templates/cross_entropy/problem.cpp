@@ -165,9 +165,10 @@ Settings with_expectations(Settings settings) {
   shape.more_registers = (settings.has_gradient() ? 4 : 0) + (settings.label_smoothing != 0 ? 12 : 0) +
                          (settings.softcap != 0 ? 12 : 0) + (settings.weight && settings.label_smoothing != 0 ? 8 : 0) +
                          (settings.argmax || settings.num_correct ? 6 : 0);
-  // The pipeline requires partials of two floats.
-  shape.streams = settings.kind == Kind::loss && settings.has_gradient() && settings.label_smoothing == 0 &&
-                  !settings.finds_class() && !settings.wide();
+  const bool streams = settings.kind == Kind::loss && settings.has_gradient() && settings.label_smoothing == 0 &&
+                       !settings.finds_class() && !settings.wide();
+  shape.pipeline_part_bytes = streams ? 8 : 0;  // two floats
+  shape.pipeline_cols = (200 << 10) / size_of(shape.input);
   if (settings.wide()) {
     shape.more_registers *= 2;
     shape.more_smem_bytes = 2048;  // partials of double

@@ -161,7 +161,7 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   }
   if (variant == Variant::pipeline) {  // a warp's slice of a chunk in packed form, and two vectors of it as float32
     const PipelineGeometry geometry = pipeline_geometry(*this, shape);
-    const std::int64_t words = geometry.vectors_of_a_lane * shape.vector() * size_of(shape.input) / 4;
+    const std::int64_t words = geometry.vectors_of_a_lane * shape.vector() * size_of(shape.input) * shape.inputs / 4;
     return static_cast<int>(std::min<std::int64_t>(words, 4096)) + 32 + shape.more_registers;
   }
   std::int64_t elements = 0;

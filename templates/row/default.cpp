@@ -140,6 +140,23 @@ TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device) {
     config.lanes = threads_for(accesses, vectors ? 1 : 5, 1, 32);
     return config;
   }
+  constexpr std::int64_t long_row = 32 << 10, too_long_row = 64 << 10;  // resident bytes
+  const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
+  if (shape.inputs > 1 && vectors && !shape.shifted() && row_bytes >= long_row) {
+    // Most of a row is copied to shared memory while the rest is loaded; longer rows pass through.
+    config.threads = 256;
+    if (row_bytes <= too_long_row) {
+      config.variant = Variant::hybrid;
+      config.register_vectors = 3;
+      config.min_blocks = 4;
+      if (may_pack(shape)) config.registers = Registers::packed;
+      if (why_invalid(config, shape, device).empty()) return config;
+    }
+    config.variant = Variant::two_pass;
+    config.unroll = 1;
+    bound_registers(config, shape, device);
+    return config;
+  }
   const std::int64_t of_thread = !vectors ? 9 : shape.shifted() ? 5 : 3, most_of_thread = of_thread + 3;
   config.threads = threads_for(accesses, of_thread, 32, 512);
   if (vectors && may_pack(shape)) config.registers = Registers::packed;
@@ -174,6 +191,22 @@ bool holds_two_rows(TypedConfig& config, const Shape& shape, const DeviceInfo& d
   config.registers = Registers::packed;
   constexpr int vectors = 4;
   return may_pack(shape) && config.vectors_per_thread(shape) == vectors && why_invalid(config, shape, device).empty();
+}
+
+/// Row programs of several stages with arrays [col] and rows of 16 bits: up to 64 values in a thread, converted once,
+/// because each stage reads them again; longer rows packed. On an H200, 0.79 to 1.00 of the time of the block with the most
+/// rows in flight (bench/LOG.md).
+TypedConfig program_blocks(const TypedConfig& most_rows, const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t values_of_thread = 64, long_row = 32 << 10, too_long_row = 48 << 10;
+  const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
+  if (!shape.is_program || shape.exchanges < 2 || shape.column_bytes == 0 || size_of(shape.input) != 2 || shape.shifted() ||
+      row_bytes >= too_long_row)
+    return most_rows;
+  TypedConfig config = most_rows;
+  config.registers = row_bytes >= long_row ? Registers::packed : Registers::float32;
+  config.threads = threads_for(shape.cols * shape.inputs, values_of_thread, 64, 512);
+  bound_registers(config, shape, device);
+  return why_invalid(config, shape, device).empty() ? config : most_rows;
 }
 
 /// Rows of 16 bits that start and end at pairs: accesses to pairs for gradients, because whole vectors would have code for
@@ -327,7 +360,8 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   // A block alone on a multiprocessor computes while no data moves; two smaller blocks overlap. Few threads with a large
   // share of a row pay off only if they hold more rows than the many threads of hybrid.
   const bool crowded = expectation(block, shape, device).row_values > 64 && valid(hybrid);
-  if (valid(block) && block.min_blocks > (crowded ? hybrid.min_blocks : 1)) return pairs_in_blocks(block, shape, device);
+  if (valid(block) && block.min_blocks > (crowded ? hybrid.min_blocks : 1))
+    return pairs_in_blocks(program_blocks(block, shape, device), shape, device);
   if (valid(hybrid) && hybrid.min_blocks > 1) return hybrid;
   if (valid(cluster) && cluster.min_blocks > 1) return cluster;
   for (const TypedConfig& config : {block, hybrid, cluster})

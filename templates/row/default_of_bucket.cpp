@@ -129,7 +129,7 @@ TypedConfig capacity_config(const Shape& shape, const DeviceInfo& device) {
   Shape longest = shape;
   longest.rows = shape.rows_bucket();
   longest.cols = shape.capacity();
-  longest.streams = false;  // the pipeline's layout of shared memory depends on the width
+  longest.pipeline_part_bytes = 0;  // the pipeline's layout of shared memory depends on the width
   TypedConfig config = default_config(longest, device);
   config = for_capacity(config, longest, device);
   config.capacity = longest.cols;

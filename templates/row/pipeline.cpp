@@ -24,7 +24,7 @@ std::int64_t most_stages(const PipelineGeometry& geometry) { return 6 * geometry
 
 struct Choice {
   std::int64_t most_piece;
-  int threads, chunk_bytes, ahead, min_blocks;
+  int threads, chunk_bytes, ahead, min_blocks;  // pieces and chunks of all inputs together
 };
 
 /// Returns the fewest blocks with pieces of at most this size, and as many stages as fit and are allowed.
@@ -32,15 +32,16 @@ TypedConfig chosen(const Choice& choice, const Shape& shape, const DeviceInfo& d
   TypedConfig config;
   config.variant = Variant::pipeline;
   config.threads = choice.threads;
-  config.chunk_bytes = choice.chunk_bytes;
+  config.chunk_bytes = choice.chunk_bytes / shape.inputs;
   config.ahead = choice.ahead;
   config.min_blocks = choice.min_blocks;
-  const std::int64_t blocks = (shape.cols * size_of(shape.input) + choice.most_piece - 1) / choice.most_piece;
+  const std::int64_t row_bytes = shape.cols * size_of(shape.input) * shape.inputs;
+  const std::int64_t blocks = (row_bytes + choice.most_piece - 1) / choice.most_piece;
   config.blocks_per_row =
       static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(blocks, 1, 16))));
   const PipelineGeometry geometry = pipeline_geometry(config, shape);
-  config.stages =
-      static_cast<int>(std::min({ring_bytes / choice.min_blocks / geometry.chunk, most_stages(geometry), std::int64_t{32}}));
+  config.stages = static_cast<int>(
+      std::min({ring_bytes / choice.min_blocks / (geometry.chunk * shape.inputs), most_stages(geometry), std::int64_t{32}}));
   if (shape.traffic_bytes() >= 2 * device.l2_bytes) config.load = LoadHint::evict_last;
   return config;
 }
@@ -52,7 +53,7 @@ std::vector<Choice> choices(const Shape& shape, bool full) {
   if (size_of(shape.input) == 2)
     list = {{half, 512, large, 1, 1}, {half, 512, small, 1, 1}, {half / 2, 512, large, 1, 1}};
   else
-    list = {{half, 256, large, 1, 1}, {half, 512, small, 1, 1}, {whole, 512, small, 0, 1}};
+    list = {{half, 256, large, 1, 1}, {half, 512, small, 1, 1}, {whole, 256, large, 0, 1}, {whole, 512, small, 0, 1}};
   if (!full) return list;
   const Choice more[] = {{half, 256, large, 1, 1},     {half / 2, 512, small, 1, 2}, {half / 2, 256, large, 1, 2},
                          {half / 2, 256, small, 1, 2}, {whole, 512, large, 0, 1},    {between, 512, small, 1, 1},
@@ -73,24 +74,27 @@ PipelineGeometry pipeline_geometry(const TypedConfig& config, const Shape& shape
   geometry.chunk = rounded_up((geometry.piece + geometry.chunks - 1) / geometry.chunks, line);
   const std::int64_t part = rounded_up((geometry.chunk / vector_bytes + warps - 1) / warps, 8);
   geometry.vectors_of_a_lane = (part + 31) / 32;
-  geometry.smem_bytes = config.stages * geometry.chunk + pipeline_control_bytes(config);
+  geometry.smem_bytes = config.stages * geometry.chunk * shape.inputs + pipeline_control_bytes(config, shape);
   return geometry;
 }
 
-std::int64_t pipeline_control_bytes(const TypedConfig& config) noexcept {
+std::int64_t pipeline_control_bytes(const TypedConfig& config, const Shape& shape) noexcept {
   constexpr std::int64_t results = 8, info = 48;
-  const std::int64_t of_a_result = 3 * 8 + 16 * config.blocks_per_row + 16 + info + 8 * (config.threads / 32) + 4;
+  const std::int64_t parts = std::int64_t{shape.pipeline_part_bytes} * (config.threads / 32);
+  const std::int64_t of_a_result = 3 * 8 + 16 * config.blocks_per_row + 16 + info + parts + 4;
   return rounded_up(16 * config.stages + results * of_a_result + 64, 128);
 }
 
 std::string why_not_streamed(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   if (tunesmith::name(device.arch) != "sm_90a") return "pipeline is sm_90a's; the device is " + tunesmith::name(device.arch);
-  if (!shape.streams)
-    return "pipeline is for cross_entropy with a gradient, without label smoothing, argmax and num_correct";
+  if (shape.pipeline_part_bytes == 0)
+    return "pipeline is for softmax, log_softmax and their gradients without masks, causal and valid_cols, and for "
+           "cross_entropy with a gradient, without label smoothing, argmax and num_correct; not for f64";
   const std::int64_t size = size_of(shape.input), row_bytes = shape.cols * size;
   const int widest = static_cast<int>(16 / std::max(size_of(shape.input), size_of(shape.output)));
-  if (shape.shifted() || shape.vector() != widest || shape.in[0].alignment < 16 || shape.in[0].stride * size % 16 != 0 ||
-      row_bytes % 16 != 0)
+  const auto copies = [&](const Rows& rows) { return rows.alignment >= 16 && rows.stride * size % 16 == 0; };
+  if (shape.shifted() || shape.vector() != widest || row_bytes % 16 != 0 || !copies(shape.in[0]) ||
+      (shape.inputs == 2 && !copies(shape.in[1])))
     return "pipeline copies whole rows in units of 16 bytes; these of " + number(shape.cols) +
            " columns do not begin and end at multiples of that in all arrays";
   if (config.load == LoadHint::no_allocate || config.load == LoadHint::streaming)
@@ -111,8 +115,8 @@ std::string why_not_streamed(const TypedConfig& config, const Shape& shape, cons
   const std::int64_t least = geometry.chunks * (1 + config.ahead) + 1, most = most_stages(geometry);
   if (config.stages < least || config.stages > most)
     return "stages is " + number(config.stages) + "; with " + number(geometry.chunks) + " chunks of " +
-           number(geometry.chunk) + " bytes in a block's part of a row there must be " + number(least) + " to " +
-           number(most);
+           number(geometry.chunk * shape.inputs) + " bytes in a block's part of a row there must be " + number(least) +
+           " to " + number(most);
   const std::int64_t available = std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / config.min_blocks - 1024);
   if (geometry.smem_bytes > available)
     return "pipeline with these settings needs " + number(geometry.smem_bytes) + " bytes of shared memory; there are " +
@@ -120,11 +124,15 @@ std::string why_not_streamed(const TypedConfig& config, const Shape& shape, cons
   return {};
 }
 
-bool worth_streaming(const Shape& shape, const DeviceInfo& device) noexcept {
-  constexpr std::int64_t worth_bytes = 200 << 10;
+bool may_stream(const Shape& shape, const DeviceInfo& device) noexcept {
+  constexpr std::int64_t least_bytes = 128 << 10;
   if (device.kind == DeviceInfo::Kind::host) return false;  // emulated only where a configuration names it
-  return shape.streams && shape.rows >= 2 * std::int64_t{device.sm_count} &&
-         shape.cols * size_of(shape.input) >= worth_bytes;
+  return shape.pipeline_part_bytes > 0 && shape.rows >= 2 * std::int64_t{device.sm_count} &&
+         shape.cols * size_of(shape.input) * shape.inputs >= least_bytes;
+}
+
+bool worth_streaming(const Shape& shape, const DeviceInfo& device) noexcept {
+  return may_stream(shape, device) && shape.cols >= shape.pipeline_cols;
 }
 
 std::vector<TypedConfig> pipelines_to_try(const Shape& shape, const DeviceInfo& device, bool full) {

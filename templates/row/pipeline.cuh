@@ -38,9 +38,10 @@ struct PipelineConfig {
 template <int64 value, int64 unit>
 constexpr int rounded_up = static_cast<int>((value + unit - 1) / unit * unit);
 
-/// Layout of a row of `Element`s in the ring.
-template <typename Element, const RowShape& shape, const PipelineConfig& config>
+/// Layout of a row of `Element`s in the ring. Of `inputs` arrays, a chunk holds the same columns one after another.
+template <typename Element, const RowShape& shape, const PipelineConfig& config, int input_count = 1>
 struct Pipeline {
+  static constexpr int inputs = input_count;
   static constexpr int row_bytes = static_cast<int>(shape.cols * static_cast<int64>(sizeof(Element)));
   static constexpr int vector_bytes = shape.vector * static_cast<int>(sizeof(Element));
   static constexpr int piece = rounded_up<rounded_up<row_bytes, config.blocks_per_row> / config.blocks_per_row, 128>;
@@ -51,7 +52,8 @@ struct Pipeline {
   static constexpr int per_lane = (part + 31) / 32;
   static constexpr int results = 8;
   static constexpr int most_tickets = config.stages / chunks + 2 < 6 ? config.stages / chunks + 2 : 6;
-  static constexpr int ring_bytes = config.stages * chunk;
+  static constexpr int stage_bytes = inputs * chunk;
+  static constexpr int ring_bytes = config.stages * stage_bytes;
 
   static_assert(row_bytes % 16 == 0 && (config.blocks_per_row - 1) * piece < row_bytes, "every block has whole copies");
   static_assert(config.stages > chunks * (1 + config.ahead), "the ring holds the rows that wait and a chunk more");
@@ -138,7 +140,7 @@ struct Tickets {
 };
 
 /// Runs the producer in one thread: fills the ring. `rows` supplies the data of each row:
-///   source(row)        returns the address of this block's piece;
+///   source(row, i)     returns the address of this block's piece of input i;
 ///   ask(row)           prefetches what about() reads, while the row before it is copied;
 ///   about(place, row)  writes the info that is known before the row's first chunk; row -1 ends the pipeline;
 ///   begun(row)         issues further loads after the first chunk's copy;
@@ -161,17 +163,22 @@ __device__ __forceinline__ void produce_rows(Control& control, uint32 ring, cons
       return;
     }
     rows.about(place.index, ticket);
-    const char* const from = rows.source(ticket);
+    const char* from[Geometry::inputs];
+#pragma unroll
+    for (int i = 0; i < Geometry::inputs; ++i) from[i] = rows.source(ticket, i);
     int next = 0;
 #pragma unroll 1
     for (int c = 0; c < Geometry::chunks; ++c) {
       if (c > 0) barrier_wait(empty + 8 * stage.index, stage.parity ^ 1);
       const int left = piece - c * Geometry::chunk;
       const int bytes = left < Geometry::chunk ? (left > 0 ? left : 0) : Geometry::chunk;
-      barrier_arrive_expecting(full + 8 * stage.index, bytes);
-      if (bytes > 0)
-        copy_bulk(ring + stage.index * Geometry::chunk, from + c * Geometry::chunk, bytes, full + 8 * stage.index,
-                  config.load);
+      barrier_arrive_expecting(full + 8 * stage.index, Geometry::inputs * bytes);
+      if (bytes > 0) {
+#pragma unroll
+        for (int i = 0; i < Geometry::inputs; ++i)
+          copy_bulk(ring + stage.index * Geometry::stage_bytes + i * Geometry::chunk, from[i] + c * Geometry::chunk, bytes,
+                    full + 8 * stage.index, config.load);
+      }
       stage.next();
       if (c > 0) continue;
       rows.begun(ticket);
@@ -189,9 +196,9 @@ __device__ __forceinline__ void produce_rows(Control& control, uint32 ring, cons
 }
 
 /// A worker warp's slices of successive chunks. All 32 lanes together.
-template <typename Element, const RowShape& shape, const PipelineConfig& config>
+template <typename Element, const RowShape& shape, const PipelineConfig& config, int inputs = 1>
 struct PartsOfChunks {
-  using Geometry = Pipeline<Element, shape, config>;
+  using Geometry = Pipeline<Element, shape, config, inputs>;
   using Vector = Packed<Element, shape.vector>;
 
   uint32 ring;  ///< address of this lane's first vector in the first chunk
@@ -205,12 +212,14 @@ struct PartsOfChunks {
   /// Returns whether vector i of this lane exists.
   __device__ __forceinline__ bool holds(int i) const { return i * 32 + lane_index() < count; }
 
-  /// Loads the current chunk. `bytes_left`: bytes of the piece from this chunk on; elements after them read as -inf.
-  __device__ __forceinline__ void load(int bytes_left, Vector (&vectors)[Geometry::per_lane]) {
+  /// Loads the current chunk of an input. `bytes_left`: bytes of the piece from this chunk on; elements after them read as
+  /// `absent`.
+  __device__ __forceinline__ void load(int bytes_left, Vector (&vectors)[Geometry::per_lane], int input = 0,
+                                       float absent = Maximum::identity()) {
     const int bytes = bytes_left < Geometry::chunk ? bytes_left : Geometry::chunk;
     const int rest = bytes / Geometry::vector_bytes - begin;
     count = rest < Geometry::part ? rest : Geometry::part;
-    const uint32 from = ring + stage.index * Geometry::chunk;
+    const uint32 from = ring + stage.index * Geometry::stage_bytes + input * Geometry::chunk;
     if (Geometry::part % 32 == 0 && count == Geometry::part) {
 #pragma unroll
       for (int i = 0; i < Geometry::per_lane; ++i)
@@ -218,7 +227,7 @@ struct PartsOfChunks {
     } else {
       float outside[shape.vector];
 #pragma unroll
-      for (int j = 0; j < shape.vector; ++j) outside[j] = float_of(0xff800000u);
+      for (int j = 0; j < shape.vector; ++j) outside[j] = absent;
 #pragma unroll
       for (int i = 0; i < Geometry::per_lane; ++i) {
         vectors[i].pack_from(outside);
@@ -227,6 +236,224 @@ struct PartsOfChunks {
     }
   }
 };
+
+/// A worker warp of an operation that reads rows of `Input`s and writes rows of `Output`s.
+template <typename Types, const RowShape& shape, const PipelineConfig& config, int inputs, typename Control>
+struct RowWorker {
+  using Input = typename Types::Input;
+  using Output = typename Types::Output;
+  using Geometry = Pipeline<Input, shape, config, inputs>;
+  using Parts = PartsOfChunks<Input, shape, config, inputs>;
+  using Vector = typename Parts::Vector;
+  static constexpr int per_lane = Geometry::per_lane;
+
+  const RowParams& params;
+  Control& control;
+  int first_byte, piece, warp;
+  Parts once, again;
+
+  __device__ __forceinline__ RowWorker(const RowParams& row_params, Control& all_control, uint32 ring, int rank,
+                                       int warp_number)
+      : params(row_params),
+        control(all_control),
+        first_byte(rank * Geometry::piece),
+        piece(Geometry::piece_of(rank)),
+        warp(warp_number),
+        once(ring, warp_number),
+        again(ring, warp_number) {}
+
+  /// A row between its two passes.
+  struct ResidentRow {
+    int64 row;  ///< negative after the last one
+  };
+
+  /// Pass 1: calls include(bytes_left) when a chunk of the k-th row is ready for once.load(), then leaves part().
+  template <typename Include, typename MakePart>
+  __device__ __forceinline__ ResidentRow read(int k, const Include& include, const MakePart& part) {
+    const ResultPlace<Geometry::results> place(k);
+    int64 row = -1;
+#pragma unroll 1
+    for (int c = 0; c < Geometry::chunks; ++c) {
+      barrier_wait(shared_address(&control.full[once.stage.index]), once.stage.parity);
+      if (c == 0) {
+        row = control.info[place.index].row;
+        if (row < 0) break;  // the finisher waits for partials of this row, too
+      }
+      include(piece - c * Geometry::chunk);
+      once.stage.next();
+    }
+    const auto all = part();
+    if (lane_index() == 0) {
+      control.parts[place.index][warp] = all;
+      barrier_arrive(shared_address(&control.found[place.index]));
+    }
+    sync_warp();
+    return {row};
+  }
+
+  /// Returns the result of the k-th row when it is announced.
+  __device__ __forceinline__ auto result_of(int k) const {
+    const ResultPlace<Geometry::results> place(k);
+    barrier_wait(shared_address(&control.announced[place.index]), place.parity);
+    return control.result[place.index];
+  }
+  /// Pass 2: loads chunk after chunk of all inputs, frees it, and writes what compute(values) leaves in the first array.
+  template <typename Compute>
+  __device__ __forceinline__ void write(ResidentRow resident, const Compute& compute) {
+    Output* const first = static_cast<Output*>(params.output) + resident.row * params.output_stride +
+                          first_byte / static_cast<int>(sizeof(Input)) + (again.begin + lane_index()) * shape.vector;
+#pragma unroll 1
+    for (int c = 0; c < Geometry::chunks; ++c) {
+      Vector vectors[inputs][per_lane];
+#pragma unroll
+      for (int input = 0; input < inputs; ++input) again.load(piece - c * Geometry::chunk, vectors[input], input);
+      sync_warp();
+      if (lane_index() == 0) barrier_arrive(shared_address(&control.empty[again.stage.index]));
+      Output* const to = first + c * (Geometry::chunk / static_cast<int>(sizeof(Input)));
+#pragma unroll
+      for (int i = 0; i < per_lane; ++i) {
+        float values[inputs][shape.vector];
+#pragma unroll
+        for (int input = 0; input < inputs; ++input) vectors[input][i].unpack(values[input]);
+        compute(values);
+        if (again.holds(i)) store_whole<Output, shape.vector, config.store>(to, i * 32 * shape.vector, values[0]);
+      }
+      again.stage.next();
+    }
+  }
+};
+
+/// Runs a worker warp: first_pass(k) of the k-th row of this cluster returns what second_pass(k, row) needs; a negative
+/// `row` in it ends the pipeline.
+template <int ahead, typename Worker>
+__device__ __forceinline__ void work_on_rows(Worker& worker) {
+  if constexpr (ahead == 0) {
+    for (int k = 0;; ++k) {
+      const auto resident = worker.first_pass(k);
+      if (resident.row < 0) break;
+      worker.second_pass(k, resident);
+    }
+  } else {
+    auto resident = worker.first_pass(0);
+    for (int k = 0; resident.row >= 0; ++k) {
+      const auto next = worker.first_pass(k + 1);
+      worker.second_pass(k, resident);
+      resident = next;
+    }
+  }
+}
+
+/// Sends three words of this block to all blocks of the cluster, with the ticket of block 0. Returns the record of block
+/// lane % blocks, and sets `ticket` to that of block 0. All lanes of the finisher.
+template <int blocks, typename Control>
+__device__ __forceinline__ typename Control::Record exchange_records(Control& control, int slot, uint32 parity, int rank,
+                                                                     uint32 a, uint32 b, uint32 c, int& ticket) {
+  const int lane = lane_index();
+  const uint32 met = shared_address(&control.met[slot]);
+  if (lane == 0) barrier_arrive_expecting(met, blocks * 16);
+  sync_warp();
+  ticket = shuffle(ticket, 0);
+  if (lane < blocks)
+    send_async(address_of_rank(shared_address(&control.records[slot][rank]), lane), a, b, c, static_cast<uint32>(ticket),
+               address_of_rank(met, lane));
+  barrier_wait_cluster(met, parity);
+  const typename Control::Record record = control.records[slot][lane % blocks];
+  ticket = static_cast<int>(control.records[slot][0].word[3]);
+  return record;
+}
+
+/// What the producer knows of a row, if it is only its number.
+struct RowInfo {
+  int64 row;  ///< -1: no more rows
+};
+
+/// Row data for produce_rows(): this block's piece of each input array.
+template <typename Input, typename Geometry, typename Control>
+struct RowsOfInputs {
+  const RowParams& params;
+  Control& control;
+  int first_byte;  ///< start of this block's piece
+
+  __device__ __forceinline__ const char* source(int64 row, int input) const {
+    const auto* const first = static_cast<const Input*>(params.input[input]) + row * params.input_stride[input];
+    return reinterpret_cast<const char*>(first) + first_byte;
+  }
+  __device__ __forceinline__ void ask(int64) const {}
+  __device__ __forceinline__ void about(int place, int64 row) const { control.info[place].row = row; }
+  __device__ __forceinline__ void begun(int64) const {}
+  __device__ __forceinline__ void ended(int) const {}
+};
+
+/// Runs the finisher in one warp for operations whose partial is a few numbers: calls combine(k-th row's slot, parity,
+/// ticket), which returns the row's result and exchanges the ticket, and announces it.
+template <typename Geometry, const PipelineConfig& config, typename Control, typename Combine>
+__device__ __forceinline__ void finish_each_row(Control& control, const Tickets& tickets, int rank, const Combine& combine) {
+  for (int k = 0;; ++k) {
+    const ResultPlace<Geometry::results> place(k);
+    // Take the ticket now; it is needed when the partials have arrived. The last ticket is unused.
+    int ticket = 0;
+    if (rank == 0 && lane_index() == 0) ticket = tickets.take(1);
+    barrier_wait(shared_address(&control.found[place.index]), place.parity);
+    if (control.info[place.index].row < 0) break;
+    const auto result = combine(place.index, place.parity, ticket);
+    if (lane_index() == 0) {
+      control.result[place.index] = result;
+      control.ticket[(k + tickets.ahead) % Geometry::results] = ticket;
+      barrier_arrive(shared_address(&control.announced[place.index]));
+    }
+    sync_warp();
+  }
+  if (rank == 0 && lane_index() == 0) tickets.done(grid_blocks() / config.blocks_per_row);
+}
+
+/// Runs the pipeline: `produce`, `finish` and `work` are the three roles, each called by its warps with the block's rank in
+/// its cluster; `work` gets the number of its warp, too. The workspace starts with the two words of Tickets.
+template <typename Geometry, const PipelineConfig& config, typename Control, typename Produce, typename Finish,
+          typename Work>
+__device__ __forceinline__ void run_pipeline(const RowParams& params, const Produce& produce, const Finish& finish,
+                                             const Work& work) {
+  constexpr int blocks = config.blocks_per_row;
+  unsigned char* const memory = dynamic_shared();
+  Control& control = Control::behind(memory);
+  const uint32 ring = shared_address(memory);
+  const int warp = warp_index();
+  const int rank = blocks > 1 ? cluster_rank() : 0;
+  const Tickets tickets(params.workspace, params.rows, grid_blocks() / blocks, Geometry::most_tickets);
+
+  // The thread that takes the cluster's tickets takes the first ones.
+  const bool takes = warp == config.warps + 1 && rank == 0;
+  int first = 0;
+  if (takes && lane_index() == 0) first = tickets.take(tickets.ahead);
+  if (thread_index() == 0) control.init();
+  sync_block();
+  if constexpr (blocks > 1) sync_cluster();
+  if (takes) {
+    first = shuffle(first, 0);
+    if (lane_index() < tickets.ahead) {
+#pragma unroll 1
+      for (int other = 0; other < blocks; ++other) {
+        int* const ticket = &control.ticket[lane_index()];
+        *(blocks > 1 ? shared_of_rank(ticket, other) : ticket) = first + lane_index();
+      }
+    }
+  }
+  sync_block();
+  if constexpr (blocks > 1) sync_cluster();
+
+  if (warp == config.warps) {
+    if (lane_index() == 0) produce(control, ring, tickets, rank);
+    sync_warp();
+  } else if (warp == config.warps + 1) {
+    finish(control, tickets, rank);
+  } else {
+    work(control, ring, rank, warp);
+  }
+  // Keep this block's shared memory alive while other blocks may still write to it.
+  if constexpr (blocks > 1) {
+    sync_warp();
+    sync_cluster();
+  }
+}
 
 }  // namespace tunesmith
 

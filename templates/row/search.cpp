@@ -73,14 +73,14 @@ class Geometries {
       if (row_bytes() <= 128 << 10) blocks();
       return std::move(result_);
     }
-    if (worth_streaming(shape_, device_))
+    if (may_stream(shape_, device_))
       for (const TypedConfig& config : pipelines_to_try(shape_, device_, full_)) add(config);
     if (!few_rows && row_bytes() >= 48 << 10) hybrids();
     if (row_bytes() >= (few_rows ? 16 << 10 : 100 << 10)) clusters();
     if (shares_rows && row_bytes() >= 64 << 10) splits();
     if (row_bytes() <= (full_ ? 16 << 10 : 8 << 10)) warps();
     blocks();
-    if (full_ && row_bytes() >= 24 << 10 && (few_rows || row_bytes() < 48 << 10)) hybrids();
+    if ((full_ || !shape_.reduces) && row_bytes() >= 24 << 10 && (few_rows || row_bytes() < 48 << 10)) hybrids();
     if (full_ || !fits_easily()) two_passes();
     return std::move(result_);
   }
@@ -124,8 +124,10 @@ class Geometries {
       const bool packed = config.registers == Registers::packed;
       if (vectors_ * 2 <= config.threads || elements > (full_ ? 128 : 96) || (!full_ && elements < 8)) continue;
       if (!full_ && !packed && elements > 64) continue;
-      // A kernel that only reads gains from a second resident row as soon as packing makes room for it.
-      if (!full_ && may_pack(shape_) && packed != (elements > (shape_.writes ? 32 : 31))) continue;
+      // A kernel that only reads gains from a second resident row as soon as packing makes room for it. Stages of a program
+      // convert packed values again.
+      const bool converts_once = shape_.is_program && shape_.exchanges > 1 && !packed;
+      if (!full_ && may_pack(shape_) && !converts_once && packed != (elements > (shape_.writes ? 32 : 31))) continue;
       const bool power_of_two = std::has_single_bit(static_cast<unsigned>(config.threads));
       if (!power_of_two && (expectation(config, shape_, device_).lane_use < 0.97 || others-- <= 0)) continue;
       if (most-- <= 0) return;

@@ -37,7 +37,8 @@ struct Shape {
   bool in_place = false;
   bool writes = true;  ///< writes rows; otherwise only a few numbers per row, and `out` equals in[0]
   bool logarithm = false;
-  bool streams = false;             ///< the operation has pipeline kernels
+  int pipeline_part_bytes = 0;      ///< of a warp's partial in the operation's pipeline kernels; 0: it has none
+  std::int64_t pipeline_cols = 0;   ///< fewest columns for which they are the fastest, as measured on an H200
   bool reduces = true;              ///< values of a row depend on all of its columns
   int column_bytes = 0;             ///< bytes of a column in shared memory over all arrays [col] of a row program
   int column_sums = 0;              ///< values of each column that a thread adds up over the rows, in registers

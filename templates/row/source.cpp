@@ -14,12 +14,12 @@ std::string resident_config(const TypedConfig& config, const Shape& shape) {
          member("load", source_name(config.load)) + member("store", source_name(config.store)) + "};\n";
 }
 
-std::string pipeline_config(const TypedConfig& config) {
+std::string pipeline_config(const TypedConfig& config, const Shape& shape) {
   const std::string hint(config.load == LoadHint::plain ? "evict_normal" : enum_name(config.load));
   return "static constexpr tunesmith::PipelineConfig config = {\n" + member("warps", config.threads / 32) +
          member("blocks_per_row", config.blocks_per_row) + member("stages", config.stages) +
          member("chunk_bytes", config.chunk_bytes) + member("ahead", config.ahead) +
-         member("control_bytes", pipeline_control_bytes(config)) + member("load", "tunesmith::L2Hint::" + hint) +
+         member("control_bytes", pipeline_control_bytes(config, shape)) + member("load", "tunesmith::L2Hint::" + hint) +
          member("store", source_name(config.store)) + "};\n";
 }
 
@@ -97,7 +97,7 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
     text += resident_config(config, shape) + "\nusing Group = tunesmith::" + group(config) +
             ";\nusing Storage = " + storage(config, shape) + ";\n";
   } else if (config.variant == Variant::pipeline) {
-    text += pipeline_config(config);
+    text += pipeline_config(config, shape);
   } else {
     text += "static constexpr tunesmith::TiledConfig config = {\n" + member("threads", config.threads) +
             member("unroll", config.unroll) +
@@ -224,6 +224,7 @@ SourceParts source_parts(const TypedConfig& config, const Shape& shape, const st
     return kernel(config, entry + suffix, own.type(), kernels.function + function, arguments + more);
   };
   parts.main_template = kernels.files + (config.variant == Variant::persistent ? "persistent"
+                                         : config.variant == Variant::pipeline ? "pipeline"
                                          : config.holds_row()                  ? "resident"
                                                                                : "tiled");
   parts.main_template += shape.wide() ? "_f64.cuh" : ".cuh";
@@ -231,6 +232,8 @@ SourceParts source_parts(const TypedConfig& config, const Shape& shape, const st
     parts.kernels = kernel_of("", "_persistent", ", Group");
   else if (config.holds_row())
     parts.kernels = kernel_of("", "_resident", ", Group, Storage" + kernels.resident_and);
+  else if (config.variant == Variant::pipeline)
+    parts.kernels = kernel_of("", "_pipeline");
   else if (config.variant == Variant::split)
     parts.kernels = kernel_of("_sums", "_split_sums") + "\n" + kernel_of("", "_split");
   else

@@ -33,6 +33,14 @@ row::Options options_of(const SoftmaxOptions& options, const SoftmaxRows& of) {
 
 row::Shape launched(row::Shape shape) {
   if (shape.wide()) shape.more_smem_bytes = 1024;  // partials of double
+  // The gradient of safe log_softmax needs to know whether a row is empty, too.
+  const bool finds_empty = shape.backward() && shape.logarithm && shape.options.safe;
+  if (!shape.wide() && !shape.ragged() && shape.options.mask == row::Mask::none && !finds_empty)
+    shape.pipeline_part_bytes = shape.backward() ? 8 : 12;
+  // Clusters compute exponentials of float32 once, and those of log_softmax without rescaling: faster there.
+  constexpr std::int64_t long_row = 65536, never = std::int64_t{1} << 62;
+  const bool cheap = shape.backward() || (!shape.logarithm && size_of(shape.output) == 2);
+  shape.pipeline_cols = cheap ? long_row : never;
   return row::without_empty_rows(shape);
 }
 

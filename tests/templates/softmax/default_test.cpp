@@ -38,7 +38,9 @@ TEST(SoftmaxDefault, EqualsTheResultOfFullTuningOnAnH200) {
       {"rows=65536,cols=256,dtype=bf16", "variant=warp,threads=256,lanes=16,"},
       {"rows=4096,cols=8192,dtype=bf16", "variant=block,threads=128,min_blocks=8,registers=packed,"},
       {"rows=4096,cols=32768,dtype=bf16", "variant=block,threads=512,min_blocks=2,registers=packed,"},
-      {"rows=4096,cols=65536,dtype=bf16", "variant=hybrid,threads=512,register_vectors=9,min_blocks=2,registers=packed,"},
+      {"rows=4096,cols=65536,dtype=bf16",
+       "variant=pipeline,threads=512,blocks_per_row=2,stages=13,chunk_bytes=16384,ahead=1,"},
+      {"rows=4096,cols=50048,dtype=bf16", "variant=hybrid,threads=512,register_vectors=9,min_blocks=2,registers=packed,"},
   };
   for (const Expectation& expected : expectations)
     EXPECT_TRUE(default_of("softmax", expected.fields).starts_with(expected.config))
@@ -95,7 +97,23 @@ TEST(SoftmaxDefault, BucketsOfShortRowsHaveLanesForNarrowRows) {
 TEST(SoftmaxDefault, UsesTheSmallestClusterThatHoldsTheRow) {
   EXPECT_NE(default_of("softmax", "rows=4096,cols=131072").find("blocks_per_row=4,"), std::string::npos);
   EXPECT_NE(default_of("softmax", "rows=4096,cols=262144").find("blocks_per_row=8,"), std::string::npos);
-  EXPECT_NE(default_of("softmax", "rows=4096,cols=262144,dtype=bf16").find("blocks_per_row=4,"), std::string::npos);
+  EXPECT_NE(default_of("log_softmax", "rows=4096,cols=262144,dtype=bf16").find("blocks_per_row=4,"), std::string::npos);
+}
+
+// Streamed rows win for gradients and for results of 16 bits, where there are rows enough for all clusters.
+TEST(SoftmaxDefault, LongRowsStreamWhereThatIsFaster) {
+  for (const auto& [op, fields, start] :
+       {std::tuple{"softmax", "rows=1024,cols=131072,dtype=bf16", "variant=pipeline,threads=512,blocks_per_row=4,"},
+        {"softmax_backward", "rows=1024,cols=131072", "variant=pipeline,threads=256,blocks_per_row=16,"},
+        {"softmax_backward", "rows=1024,cols=262144",
+         "variant=pipeline,threads=256,blocks_per_row=16,stages=13,chunk_bytes=8192,ahead=0,"},
+        {"log_softmax_backward", "rows=1024,cols=65536,dtype=bf16", "variant=pipeline,threads=512,blocks_per_row=4,"},
+        {"softmax", "rows=1024,cols=131072", "variant=cluster,"},
+        {"log_softmax", "rows=1024,cols=131072,dtype=bf16", "variant=cluster,"},
+        {"softmax_backward", "rows=100,cols=131072", "variant=cluster,"},
+        {"softmax_backward", "rows=1024,cols=131073", "variant=cluster,"},
+        {"softmax", "rows=1024,cols=131072,dtype=bf16,mask=keep", "variant=cluster,"}})
+    EXPECT_TRUE(default_of(op, fields).starts_with(start)) << op << " " << fields << ": " << default_of(op, fields);
 }
 
 TEST(SoftmaxDefault, HasNoCliffsBetweenAdjacentColumns) {

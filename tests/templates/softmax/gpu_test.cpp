@@ -90,6 +90,25 @@ TEST_F(SoftmaxGpu, LongRowsStayWithinTheBound) {
   verify_float32(cases);
 }
 
+// Rows that stream through shared memory: more rows than clusters and fewer, in place, and the geometries that are tried.
+TEST_F(SoftmaxGpu, StreamedRows) {
+  std::vector<Case> cases;
+  const auto add = [&](std::string_view op, const std::string& fields, const std::string& config) {
+    for (Case& c : case_if_valid(op, fields, config)) cases.push_back(std::move(c));
+  };
+  for (const std::string_view op : test::softmax_ops) {
+    for (const char* fields :
+         {"rows=271,cols=131072", "rows=271,cols=131072,dtype=bf16,in_place=1", "rows=5,cols=65536,scale=0.5",
+          "rows=271,cols=106496,dtype=f16,out_dtype=f32", "rows=140,cols=262144,dtype=bf16"})
+      add(op, fields, "variant=pipeline");
+    for (const char* config : {"variant=pipeline,threads=128,blocks_per_row=2,stages=7,chunk_bytes=4096,ahead=1",
+                               "variant=pipeline,threads=512,blocks_per_row=1,stages=8,chunk_bytes=4096,ahead=0"})
+      add(op, "rows=1000,cols=6000", config);
+  }
+  EXPECT_EQ(cases.size(), device().info().arch.number() == 90 ? 28U : 0U);
+  verify_float32(cases);
+}
+
 // Several blocks per row, at the limits: every cluster size, a grid whose groups process several rows, the maximum number of
 // splits.
 TEST_F(SoftmaxGpu, SeveralBlocksPerRow) {

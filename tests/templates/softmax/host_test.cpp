@@ -120,6 +120,26 @@ TEST_F(SoftmaxHost, LongRows) {
   verify_float32(cases);
 }
 
+// Rows that stream through shared memory: several chunks and blocks, pieces of different length, with and without the first
+// pass of the next row ahead; more rows than the ring holds, and fewer than clusters.
+TEST_F(SoftmaxHost, StreamedRows) {
+  std::vector<Case> cases;
+  const char* const two_blocks = "variant=pipeline,threads=128,blocks_per_row=2,stages=7,chunk_bytes=4096,ahead=1";
+  const char* const four_blocks = "variant=pipeline,threads=64,blocks_per_row=4,stages=3,chunk_bytes=4096,ahead=0";
+  const char* const one_block = "variant=pipeline,threads=256,blocks_per_row=1,stages=8,chunk_bytes=4096,ahead=1";
+  for (const std::string_view op : test::softmax_ops)
+    for (const auto& [fields, config] : {std::pair{"rows=23,cols=6000", two_blocks},
+                                         {"rows=3,cols=6004,scale=0.5", two_blocks},
+                                         {"rows=9,cols=9008,dtype=bf16", four_blocks},
+                                         {"rows=9,cols=9008,dtype=bf16,in_place=1", four_blocks},
+                                         {"rows=23,cols=5000,dtype=f16", one_block},
+                                         {"rows=23,cols=5000,dtype=f16,out_dtype=f32,scale=0.125", one_block}})
+      cases.push_back(case_of(op, fields, config));
+  for (const std::string_view op : {"softmax", "log_softmax"})
+    cases.push_back(case_of(op, "rows=7,cols=6000,safe=1", two_blocks));
+  verify_float32(cases);
+}
+
 // Numbers of warps per block and of blocks per cluster that are not powers of two, and small groups that process many rows.
 TEST_F(SoftmaxHost, AnyNumberOfWarpsAndBlocks) {
   std::vector<Case> cases;

@@ -111,7 +111,7 @@ static_assert(sizeof(tunesmith::RowProgramParams::own_stride) == 8, "the host fi
 static_assert(sizeof(tunesmith::RowProgramParams::y_address) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::RowProgramParams::y_stride) == 8, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __launch_bounds__(256, 2)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
   tunesmith::row_program_two_pass<tunesmith::Program, shape, config>(params);
 }
