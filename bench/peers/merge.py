@@ -50,12 +50,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("published", metavar="PUBLISHED.json")
     parser.add_argument("new", nargs="+", metavar="NEW.json")
+    parser.add_argument("--commit", help="of the new runs, if they were made outside of a checkout")
     parser.add_argument("--fewer-peers", action="store_true", help="replace cells whose peers were not all measured anew")
     args = parser.parse_args()
     run = results.read(args.published)
     before = len(run["cells"])
     for path in args.new:
-        run, refused = merged(run, results.read(path), args.fewer_peers)
+        new = results.read(path)
+        new["commit"] = new.get("commit") or args.commit
+        if not new["commit"]:
+            parser.error(f"{path} names no commit: give --commit")
+        run, refused = merged(run, new, args.fewer_peers)
         for line in refused:
             print(f"kept: {line}")
     results.write(args.published, run)
