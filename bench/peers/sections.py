@@ -185,9 +185,8 @@ def summary(source):
                      ", ".join(commit + "".join(NOTES[state] for state in NOTES if state in found)
                                for commit, found in commits.items())])
     gpus = sorted({source.run(row[2])["gpu"] for row in SUMMARY})
-    lines = [f"Speed over that of the alternative in the same run on one {' or '.join(gpus)}; geometric mean and lowest",
-             "cell. The four peers are torch, torch.compile, Triton and Liger.", "",
-             *tables.markdown(["problem", "alternative", "mean", "lowest", "cells", "measured at"], rows)]
+    lines = [f"Speed over the alternative's in one run on one {' or '.join(gpus)}. Peers: torch, torch.compile, Triton, Liger.", "",
+             *tables.markdown(["problem", "alternative", "geometric mean", "lowest", "cells", "measured at"], rows)]
     notes = {kernels.CHANGED: "(1) The kernels have changed since.",
              kernels.UNKNOWN: "(2) The digest of the kernels was not recorded."}
     return lines + [line for state in notes if state in states for line in ("", notes[state])]
@@ -213,7 +212,7 @@ def index(source):
     return tables.markdown(["page", "figures", "commit", "date", "kernels"], rows)
 
 
-SECTIONS = {"measured": measured, "speeds": speeds, "errors": errors, "largest-errors": largest_errors,
-            "means": means, "targets": all_targets,
-            "left-out": left_out, "costs": costs, "cliffs": cliffs, "row-accuracy": row_accuracy,
+SECTIONS = {"measured": measured, "speeds": speeds, "distribution": distribution, "errors": errors,
+            "largest-errors": largest_errors, "means": means, "targets": all_targets, "left-out": left_out,
+            "costs": costs, "cliffs": cliffs, "row-accuracy": row_accuracy,
             "loss-accuracy": loss_accuracy, "linear": linear, "summary": summary, "index": index}
