@@ -49,6 +49,12 @@ def quack_softmax(x):
     return lambda: function(x)
 
 
+def quack_topk_gate(x):
+    """Its values carry their columns in their lowest bits, so near ones may be in another order."""
+    function = function_of("quack.topk", "topk_fwd")
+    return lambda: function(x, 8, softmax=True)
+
+
 def quack_rms_norm_gradient(x, w, dy):
     """The gradient alone. It reads rstd of the forward pass, which the program computes again."""
     rstd = function_of("quack.rmsnorm", "rmsnorm_fwd")(x, w, eps=RMS_EPS, store_rstd=True)[2]
@@ -118,10 +124,10 @@ BUILDERS = {
     "liger": {"rms_norm": liger("rms_norm", "LigerRMSNormFunction", RMS_EPS),
               "layer_norm": liger("layer_norm", "LigerLayerNormFunction", LAYER_EPS),
               "add_rms_norm": liger("fused_add_rms_norm", "LigerFusedAddRMSNormFunction", RMS_EPS, reverse=True),
-              "swiglu": liger("swiglu", "LigerSiLUMulFunction"),
+              "swiglu": liger("swiglu", "LigerSiLUMulFunction"), "geglu": liger("geglu", "LigerGELUMulFunction"),
               "softmax": liger("softmax", "LigerSoftmaxFunction")},
     "quack": {"rms_norm": quack_rms_norm, "layer_norm": quack_layer_norm, "add_rms_norm": quack_add_rms_norm,
-              "softmax": quack_softmax, "rms_norm_gradient": quack_rms_norm_gradient,
+              "softmax": quack_softmax, "topk_gate": quack_topk_gate, "rms_norm_gradient": quack_rms_norm_gradient,
               "layer_norm_gradient": quack_layer_norm_gradient},
     "flashinfer": {"rms_norm": flashinfer_rms_norm, "layer_norm": flashinfer_layer_norm,
                    "add_rms_norm": flashinfer_add_rms_norm, "swiglu": flashinfer_swiglu, "softmax": flashinfer_softmax},

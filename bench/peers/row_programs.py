@@ -68,8 +68,17 @@ def layer_backward(x, w, b, dy):
         return torch.autograd.grad(F.layer_norm(x, x.shape[-1:], w, b), (x, w, b), dy)
 
 
+def gumbel(x):
+    return torch.argmax(x.float() - torch.log(-torch.log(torch.rand_like(x, dtype=torch.float32))), -1).int()
+
+
+def gate(x):
+    values, experts = torch.topk(x, 8, -1)
+    return torch.softmax(values.float(), -1), experts.int()
+
+
 # program: (its inputs, "r" of rows and columns, "c" of columns; its outputs with their types; the same in PyTorch).
-# "" is the type of the cell, "s" after a type a value for each row, "c" one for each column.
+# "" is the type of the cell; after a type, "s" is a value for each row, "c" one for each column, "k" eight for each row.
 PROGRAMS = {
     "rms_norm": ("rc", [""], rms),
     "layer_norm": ("rcc", [""], lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b)),
@@ -77,15 +86,23 @@ PROGRAMS = {
     "add_rms_norm_e4m3": ("rrc", ["", "f32s", "e4m3"], add_rms_quantized),
     "rms_norm_e4m3": ("rc", ["e4m3", "f32s"], lambda x, w: quantized(rms(x, w))),
     "swiglu": ("rr", [""], lambda gate, up: F.silu(gate) * up),
+    "geglu": ("rr", [""], lambda gate, up: F.gelu(gate) * up),
     "row_quantize": ("r", ["e4m3", "f32s"], quantized),
     "softmax": ("r", [""], lambda x: torch.softmax(x, -1)),
+    "log_softmax": ("r", [""], lambda x: torch.log_softmax(x, -1)),
+    "softmax_dropout": ("r", [""], lambda x: F.dropout(torch.softmax(x, -1), 0.1)),
+    "cosine_similarity": ("rr", ["f32s"], lambda a, b: F.cosine_similarity(a.float(), b.float(), -1)),
+    "gumbel_sampling": ("r", ["i32s"], gumbel),
+    "topk_gate": ("r", ["f32k", "i32k"], gate),
     "rms_norm_gradient": ("rcr", ["", "c"], rms_backward),
     "layer_norm_gradient": ("rcr", ["", "c", "c"], lambda x, w, dy: layer_backward(x, w, torch.zeros_like(w), dy)),
 }
 PEERS = ("torch", "compile", *row_program_peers.BUILDERS)
 # Results are rounded to the output's type, and peers round in between: norms of differences over norms.
 MOST_ERROR, MOST_E4M3_ERROR = 2e-2, 5e-2
-HAND_WRITTEN = {"softmax": ("softmax", {}), "rms_norm": ("rms_norm", {"weight": 1, "eps": 1e-6})}
+NUMBERS = {"softmax_dropout": "seed=7", "gumbel_sampling": "seed=7"}  # their random numbers are not a peer's
+OF_HAND_WRITTEN = ("softmax", "log_softmax", "rms_norm")  # operations that have the name of a shipped program
+HAND_WRITTEN = {"softmax": ("softmax", {}), "log_softmax": ("log_softmax", {}), "rms_norm": ("rms_norm", {"weight": 1, "eps": 1e-6})}
 LONG = [(512, 65536), (256, 131072), (128, 262144)]
 CELLS = (
     [("rms_norm", *shape, BF16) for shape in
@@ -93,7 +110,9 @@ CELLS = (
     + [("layer_norm", *shape, BF16) for shape in [(32768, 1024), (8192, 4096), (1024, 32768), (256, 131072)]]
     + [("add_rms_norm", *shape, BF16) for shape in [(8192, 4096), (2048, 16384)]]
     + [(program, 8192, 4096, BF16) for program in ("add_rms_norm_e4m3", "rms_norm_e4m3", "row_quantize")]
-    + [("swiglu", 8192, 8192, BF16)]
+    + [("swiglu", 8192, 8192, BF16), ("geglu", 8192, 8192, BF16)]
+    + [(program, 8192, 4096, BF16) for program in ("log_softmax", "softmax_dropout", "cosine_similarity")]
+    + [("gumbel_sampling", 2048, 32000, BF16), ("topk_gate", 65536, 256, F32)]
     + [("softmax", *shape, BF16) for shape in [(32768, 1024), (8192, 4096), (1024, 32768), (512, 65536), (256, 131072)]]
     + [("softmax", *shape, F32) for shape in [(16384, 1024), (4096, 4096), (1024, 32768), (256, 131072)]]
     + [(program, *shape, BF16) for program in ("rms_norm_gradient", "layer_norm_gradient")
@@ -107,15 +126,18 @@ def title(cell):
 
 
 def torch_type(name, dtype):
-    return {"": getattr(torch, dtype), "e4m3": E4M3, "f32": torch.float32}[name]
+    return {"": getattr(torch, dtype), "e4m3": E4M3, "f32": torch.float32, "i32": torch.int32}[name]
 
 
 def copy_program(inputs, outputs):
-    """Returns the text of a program that reads and writes the same arrays [row, col]."""
+    """Returns the text of a program that reads and writes the same arrays [row, col], or sums what it reads if there are
+    none to write."""
     reads = [f"x{i}" for i, kind in enumerate(inputs) if kind == "r"]
     writes = [f"y{i} : {type or 'float'}" for i, type in enumerate(outputs) if type in ("", "e4m3")]
     lines = [f"in {', '.join(reads)} : float[row, col]"]
     lines += [f"out {write}[row, col] = {' + '.join(reads)}" for write in writes]
+    if not writes:
+        lines += [f"sum s = {' + '.join(reads)}", "out y : f32[row] = s"]
     return "\n".join(lines) + "\n"
 
 
@@ -129,8 +151,8 @@ def make_arrays(cell):
         inputs.append((array if kind == "r" else 1 + array / 4).to(getattr(torch, dtype)))
     outputs = []
     for type in types:
-        shape = (rows,) if type.endswith("s") else (cols,) if type == "c" else (rows, cols)
-        outputs.append(torch.empty(shape, dtype=torch_type(type.rstrip("sc"), dtype), device=DEVICE))
+        shape = {"s": (rows,), "c": (cols,), "k": (rows, 8)}.get(type[-1:], (rows, cols))
+        outputs.append(torch.empty(shape, dtype=torch_type(type.rstrip("sck"), dtype), device=DEVICE))
     return inputs, outputs
 
 
@@ -199,13 +221,15 @@ def measure(engine, cell, peers, timer, stream):
     inputs, outputs = make_arrays(cell)
     fields = {"rows": rows, "cols": cols, "dtype": SHORT[dtype]}
     begin = time.perf_counter()
-    op = program if program not in ("softmax", "rms_norm") else "row_program"
-    plan = engine.plan(op, **fields, **({"program": SOURCES[program]} if op == "row_program" else {}))
+    op = program if program not in OF_HAND_WRITTEN else "row_program"
+    more = {"program": SOURCES[program]} if op == "row_program" else {}
+    more.update({"numbers": NUMBERS[program]} if program in NUMBERS else {})
+    plan = engine.plan(op, **fields, **more)
     works = {"tunesmith": launcher(plan, inputs + outputs, stream)}
     full_in = [array for array, kind in zip(inputs, kinds) if kind == "r"]
     full_out = [array for array, type in zip(outputs, types) if type in ("", "e4m3")]
     copy = engine.plan("row_program", program=copy_program(kinds, types), **fields)
-    copied = [torch.empty_like(array) for array in full_out]
+    copied = [torch.empty_like(array) for array in full_out] or [torch.empty(rows, device=DEVICE)]
     works["copy"] = launcher(copy, full_in + copied, stream)
     facts = {"config": plan.config, "tune_s": plan.tune_s, "copy_config": copy.config, "errors": {}, "left_out": {}}
     if program in HAND_WRITTEN:
@@ -223,7 +247,7 @@ def measure(engine, cell, peers, timer, stream):
         try:
             work = peer(name, program, inputs)
             if work:
-                facts["errors"][name] = error = different(work(), outputs)
+                facts["errors"][name] = error = 0.0 if program in NUMBERS else different(work(), outputs)
                 if not error <= (MOST_E4M3_ERROR if "e4m3" in types else MOST_ERROR):
                     raise RuntimeError(f"wrong: relative error {error:.2e}")
                 works[name] = work
