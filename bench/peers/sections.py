@@ -4,6 +4,7 @@ import os
 
 import kernels
 import results
+import samples
 import tables
 import targets
 from results import SHORT, over, over_best, share
@@ -34,6 +35,7 @@ STATES = {kernels.CURRENT: "The kernels have not changed since.",
           kernels.CHANGED: "**The kernels have changed since.**",
           kernels.UNKNOWN: "**The digest of the kernels was not recorded, so these figures may be older than the kernels.**"}
 
+NOT_MEASURED = ["Not measured yet."]
 CELL_STATES = {kernels.CURRENT: "their kernels have not changed since.",
                kernels.CHANGED: "**their kernels have changed since.**",
                kernels.UNKNOWN: "**the digest of their kernels was not recorded.**"}
@@ -80,12 +82,13 @@ def measured(source, *names):
 
 def speeds(source, name, grid, *ops):
     """Speeds of a file's cells of one grid."""
-    return tables.speeds([cell for cell in source.cells(name, grid) if cell["us"] and (not ops or cell["op"] in ops)])
+    cells = [cell for cell in source.cells(name, grid) if cell["us"] and (not ops or cell["op"] in ops)]
+    return tables.speeds(cells) if cells else NOT_MEASURED
 
 
 def distribution(source, name):
     """Shares of the baseline over the shapes that a seed drew."""
-    return tables.distribution(source.cells(name, "sample"))
+    return tables.distribution(source.cells(name, samples.GRID)) or NOT_MEASURED
 
 
 def errors(source, name, grid):

@@ -297,6 +297,13 @@ class Merge(unittest.TestCase):
         self.assertIn("Cells of aaa, 2026-01-01:", head)
         self.assertEqual(table.count("[aaa]"), 2)
 
+    def test_a_grid_without_cells_says_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            results.write(os.path.join(folder, "attention.json"), self.old)
+            source = sections.Source(folder, {})
+            self.assertEqual(sections.speeds(source, "attention", "pair"), sections.NOT_MEASURED)
+            self.assertEqual(sections.distribution(source, "attention"), sections.NOT_MEASURED)
+
     def test_a_cell_that_would_lose_a_peer_is_kept(self):
         del self.new["cells"][0]["us"]["cudnn"]
         run, refused = merge.merged(self.old, self.new)
