@@ -1,5 +1,5 @@
-"""Compares attention backward: Tunesmith, cuDNN and FlashAttention-2 as PyTorch calls them, and FlashAttention-4, in one
-process and on the same values.
+"""Compares attention backward: Tunesmith, cuDNN and FlashAttention-2 as PyTorch calls them, FlashAttention-4, and, in the grid
+options, compiled flex_attention, in one process and on the same values.
 
     python3 bench/peers/attention_backward.py --library build/release/api/libtunesmith.so --grid backward
 

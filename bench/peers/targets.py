@@ -149,6 +149,7 @@ def attention_backward_targets():
                    in_grid("options", lambda cell: cell["heads"] != cell["kv_heads"]), 1.1, over_best),
             Target("ALiBi, softcap: 1 / 1.2 of the plain kernel's speed", in_grid("options", of("case", "alibi", "softcap")),
                    1 / 1.2, against(PLAIN)),
+            Target("options: 1.5 x flex_attention", in_grid("options"), 1.5, against("flex")),
             Target("forward and backward: 1.0 x best peer", in_grid("pair"), 1.0, over_best)]
 
 
