@@ -93,7 +93,8 @@ def distribution(source, name):
 
 def errors(source, name, grid):
     """Errors of a file's cells that are checked and not timed."""
-    return tables.errors(source.cells(name, grid))
+    cells = source.cells(name, grid)
+    return tables.errors(cells) if cells else NOT_MEASURED
 
 
 def largest_errors(source, name, grid):

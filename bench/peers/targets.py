@@ -150,7 +150,9 @@ def attention_backward_targets():
             Target("ALiBi, softcap: 1 / 1.2 of the plain kernel's speed", in_grid("options", of("case", "alibi", "softcap")),
                    1 / 1.2, against(PLAIN)),
             Target("options: 1.5 x flex_attention", in_grid("options"), 1.5, against("flex")),
-            Target("forward and backward: 1.0 x best peer", in_grid("pair"), 1.0, over_best)]
+            Target("forward and backward: 1.0 x best peer", in_grid("pair"), 1.0, over_best),
+            Target("accuracy: error that FlashAttention's criterion allows over the error, 1.0", in_grid("accuracy"), 1.0,
+                   margin)]
 
 
 FAMILIES = {"softmax": (SOFTMAX, softmax_targets), "cross_entropy": (CROSS_ENTROPY, cross_entropy_targets),

@@ -220,6 +220,13 @@ class BackwardGrids(unittest.TestCase):
             self.assertEqual(attention_backward_grids.flops(full), products * 2 * 2 * 16 * 8192 * 8192 * 128)
             self.assertEqual(attention_backward_grids.flops(causal), attention_backward_grids.flops(full) / 2)
 
+    def test_accuracy_has_causal_cells_with_grouped_heads_and_is_held_to_its_criterion(self):
+        cells = attention_backward_grids.cells("accuracy")
+        self.assertEqual((len(cells), len(set(cells))), (40, 40))
+        self.assertEqual({(cell.causal, cell.heads // cell.kv_heads) for cell in cells}, {("none", 1), ("bottom-right", 2)})
+        checked = [dict(record(cell), error={"tunesmith": 0.5}) for cell in cells]
+        self.assertIn("met, 40 cells", line(checked, "accuracy"))
+
     def test_deterministic_cells_are_compared_with_the_kernel_without_the_option(self):
         cell, = [cell for cell in attention_backward_grids.cells("deterministic") if str(cell).endswith("d64 2x32x8192 deterministic")]
         self.assertEqual(attention_backward_grids.own_fields(cell)["deterministic"], 1)
