@@ -117,8 +117,12 @@ Value Description::Entry::parsed(const Fields& given) const {
   }
   const std::string& word = given.string(name);
   const auto found = std::ranges::find(access->names, std::string_view(word));
-  if (found == access->names.end())
-    throw Error(ErrorCode::invalid_argument, name, " is '", word, "'; allowed: ", range_text());
+  if (found == access->names.end()) {
+    const std::vector<std::string_view> allowed = words();
+    const std::string_view nearest = nearest_name(word, allowed);
+    throw Error(ErrorCode::invalid_argument, name, " is '", word, "'; allowed: ", range_text(),
+                nearest.empty() ? "" : "; did you mean '" + std::string(nearest) + "'?");
+  }
   return std::int64_t{found - access->names.begin()};
 }
 

@@ -1,5 +1,5 @@
-"""Compares attention forward: Tunesmith, cuDNN and FlashAttention-2 as PyTorch calls them, and compiled flex_attention for
-modified scores and masks, in one process and on the same values.
+"""Compares attention forward: Tunesmith, cuDNN and FlashAttention-2 as PyTorch calls them, FlashAttention-4, and compiled
+flex_attention for modified scores and masks, in one process and on the same values.
 
     python3 bench/peers/attention.py --library build/release/api/libtunesmith.so --grid forward [--mode replay --cache FILE]
 
@@ -16,7 +16,8 @@ that read as many bytes (Tunesmith's `copy` with write=0, and Triton). In `accur
 what FlashAttention's criterion allows, and nothing is timed.
 
 Writes attention.json after every problem, a table to the screen, and the plots (plot.py). report.py makes tables of the
-JSON. Grids: forward, decode, mods, accuracy, quick (attention_grids.py). Needs torch and triton.
+JSON. Grids: forward, decode, mods, accuracy, quick (attention_grids.py). Needs torch and triton; FlashAttention-4 is left out
+where it is not installed.
 """
 import sys
 

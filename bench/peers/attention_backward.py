@@ -1,15 +1,16 @@
-"""Compares attention backward: Tunesmith, cuDNN and FlashAttention-2 as PyTorch calls them, and FlashAttention-4, in one
-process and on the same values.
+"""Compares attention backward: Tunesmith, cuDNN and FlashAttention-2 as PyTorch calls them, FlashAttention-4, and, in the grid
+options, compiled flex_attention, in one process and on the same values.
 
     python3 bench/peers/attention_backward.py --library build/release/api/libtunesmith.so --grid backward
 
 Inputs are standard normal. The gradients of the first and the last key head are checked against float64, and all of them
 for infinities and NaN. Then all are timed in shuffled order on a preheated GPU; figures are medians. TFLOP/s count five
 products of 2 head_dim per visible pair of a query and a key, half of all pairs for a causal mask; `pair` counts seven and
-times the forward pass, too. Ratios are over cuDNN.
+times the forward pass, too. Ratios are over cuDNN. In `accuracy` the figure is the largest error over what FlashAttention's
+criterion allows, and nothing is timed.
 
 Writes attention_backward.json after every problem and a table to the screen. Grids: backward, deterministic, options, pair,
-quick (attention_backward_grids.py). Needs torch and triton; FlashAttention-4 is left out where it is not installed.
+accuracy, quick (attention_backward_grids.py). Needs torch and triton; FlashAttention-4 is left out where it is not installed.
 """
 import sys
 

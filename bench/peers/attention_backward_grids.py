@@ -4,6 +4,7 @@ backward       bf16, 16384 tokens, 2048 elements over all heads: head_dim 64, 96
 deterministic  some of the same with the option deterministic
 options        grouped heads, soft cap and ALiBi at 4096 positions; soft cap and ALiBi against the plain kernel, too
 pair           forward and backward of one layer
+accuracy       shapes of FlashAttention's tests, checked by its criterion, not timed
 """
 import attention_grids
 from cells import AttentionCell
@@ -17,6 +18,11 @@ SHAPES = ((128, (512, 2048, 8192)), (64, (512, 2048, 8192)), (256, (8192,)), (96
 ORDERED = ((128, (2048, 8192)), (64, (2048, 8192)))
 # (heads, kv_heads, case)
 OPTIONS = ((64, 8, ""), (16, 16, ""), (16, 16, "softcap"), (16, 16, "alibi"))
+
+
+# seq_q, seq_kv: some of FlashAttention's tests
+ODD_LENGTHS = ((113, 203), (128, 217), (108, 256), (512, 256), (1023, 1024))
+ODD_HEAD_DIMS = (40, 64, 128, 256)
 
 
 def _cell(grid, dtype, head_dim, length, causal, case=""):
@@ -34,13 +40,18 @@ def _options(dtype):
             for heads, kv_heads, case in OPTIONS]
 
 
+def _accuracy(dtype):
+    return [AttentionCell("accuracy", OP, dtype, 2, 4, 4 if causal == "none" else 2, seq_q, seq_kv, head_dim, causal)
+            for head_dim in ODD_HEAD_DIMS for causal in CAUSAL for seq_q, seq_kv in ODD_LENGTHS]
+
+
 def _quick(dtype):
     return [AttentionCell(grid, OP, dtype, 2, 4, 2, 512, 512, 64, "bottom-right", case)
             for grid, case in (("quick", ""), ("quick", "deterministic"), ("pair", ""))]
 
 
 GRIDS = {"backward": _shapes("backward", SHAPES), "deterministic": _shapes("deterministic", ORDERED, "deterministic"),
-         "options": _options, "pair": _shapes("pair", SHAPES), "quick": _quick}
+         "options": _options, "pair": _shapes("pair", SHAPES), "accuracy": _accuracy, "quick": _quick}
 
 
 def cells(grid, ops=None, dtypes=None):

@@ -10,6 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import attention_peers
+from family import DEVICE
+
 
 def leaves(*arrays):
     return [array.detach().requires_grad_() for array in arrays]
@@ -75,5 +78,24 @@ def flash4(cell, arrays, timer):
     return launcher(cell, forward, leaves(q, k, v), dout, turned=True)
 
 
-PEERS = {"cudnn": sdpa(SDPBackend.CUDNN_ATTENTION), "flash2": sdpa(SDPBackend.FLASH_ATTENTION), "flash4": flash4}
-NEEDS = {"flash4": "flash_attn.cute"}
+def flex(cell, arrays, timer):
+    """Builds flex_attention through torch.compile."""
+    if cell.grid not in ("options", "quick") or cell.case == "deterministic":
+        return None
+    import torch._functorch.config
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    torch._functorch.config.donated_buffer = False  # the backward pass runs more than once on the same graph
+    torch._dynamo.reset()
+    mask, score = attention_peers.masks(cell), attention_peers.scores(cell, arrays.slopes)
+    blocks = create_block_mask(mask, None, None, cell.seq_q, cell.seq_kv, device=DEVICE) if mask else None
+    compiled, grouped = torch.compile(flex_attention, dynamic=False), cell.heads != cell.kv_heads
+
+    def forward(q, k, v):
+        return compiled(q, k, v, score_mod=score, block_mask=blocks, enable_gqa=grouped)
+
+    q, k, v, dout = (array.contiguous() for array in (arrays.q, arrays.k, arrays.v, arrays.dout))
+    return launcher(cell, forward, leaves(q, k, v), dout)
+
+
+PEERS = {"cudnn": sdpa(SDPBackend.CUDNN_ATTENTION), "flash2": sdpa(SDPBackend.FLASH_ATTENTION), "flash4": flash4, "flex": flex}
+NEEDS = {"flash4": "flash_attn.cute", "flex": "torch.nn.attention.flex_attention"}

@@ -8,6 +8,7 @@ import attention_problems
 import family
 import results
 import tunesmith
+from cells import AttentionCell
 from family import DEVICE
 
 HEADS = 2             # key heads whose gradients are compared, the first and the last of all batch entries
@@ -29,6 +30,45 @@ class BackwardArrays(family.Arrays):
         delta is computed: three roundings of the terms and one of the result, whose errors are independent."""
         unit = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-20}[dtype]
         return (2 if own else 4) * unit
+
+
+@dataclasses.dataclass(kw_only=True)
+class AccuracyArrays(BackwardArrays):
+    """Arrays checked by the criterion of FlashAttention's tests.
+
+    The error of a gradient is at most twice that of PyTorch's own operations in the problem's dtype, plus rounding.
+    Errors are shares of that."""
+    cell: AttentionCell
+
+    def worst_error(self, result, rows, want, dtype, own):
+        got, plain, worst = self.observe(result, rows), plain_gradients(self.cell, self), 0.0
+        for name, exact in want.items():
+            rounded = exact.to(self.q.dtype)
+            most = 2 * (plain[name] - exact).abs().max() + 2 * (rounded + 0.3 - 0.3 - rounded).double().abs().max()
+            share = ((got[name] - exact).abs().max() / most).item()
+            if own and not share <= 1:
+                raise RuntimeError(f"wrong {name}: {share:.2f} of the error that FlashAttention's criterion allows")
+            worst = max(worst, share)
+        return worst
+
+
+def plain_gradients(cell, arrays):
+    """Returns what `exact` returns, by PyTorch's plain operations in the dtype of the arrays and its autograd."""
+    group, scale = cell.heads // cell.kv_heads, cell.head_dim**-0.5
+    at = torch.arange(cell.seq_q, device=DEVICE)[:, None] + attention_problems.shift(cell)
+    seen = attention_problems.visible(cell, at, torch.arange(cell.seq_kv, device=DEVICE))
+    found = []
+    for entry, head in compared_heads(cell):
+        heads = slice(head * group, (head + 1) * group)
+        with torch.enable_grad():
+            inputs = [array.detach().clone().requires_grad_()
+                      for array in (arrays.q[entry, heads], arrays.k[entry, head], arrays.v[entry, head])]
+            q, k, v = inputs
+            # A finite value instead of -inf, so that rows without a visible key have gradients of zero.
+            scores = ((q * scale) @ k.T).masked_fill(~seen, torch.finfo(q.dtype).min)
+            o = (torch.softmax(scores, -1) * seen) @ v
+            found.append(torch.autograd.grad(o, inputs, arrays.dout[entry, heads]))
+    return {name: torch.stack([one[index] for one in found]).double() for index, name in enumerate(NAMES)}
 
 
 def compared_heads(cell):
@@ -53,7 +93,7 @@ def exact_gradients(cell, arrays, entry, kv_head):
             slope = None if arrays.slopes is None else arrays.slopes[head].double()
             scores = attention_problems.modified(cell.kind, q @ k.T * scale, slope, at, key)
             inner = 1 - (scores / grids.SOFTCAP)**2 if cell.kind == "softcap" else 1
-            p = torch.softmax(scores.masked_fill(~attention_problems.visible(cell, at, key), float("-inf")), -1)
+            p = attention_problems.softmax(scores.masked_fill(~attention_problems.visible(cell, at, key), float("-inf")))
             dp = dout @ v.T
             ds = p * (dp - (p * dp).sum(-1, keepdim=True)) * inner * scale
             dv += p.T @ dout
@@ -96,8 +136,9 @@ def make(cell):
 
     operands = (q, k, v, *extra, o, lse, dout, dq, dk, dv)
     moved = sum(array.numel() * array.element_size() for array in (q, k, v, o, dout, dq, dk, dv))
-    arrays = BackwardArrays(
-        op=grids.OP, fields=fields, operands=operands, outputs={"dq": view(dq), "dk": view(dk), "dv": view(dv)}, bytes=moved,
+    accuracy = cell.grid == "accuracy"
+    arrays = (AccuracyArrays if accuracy else BackwardArrays)(
+        **({"cell": cell} if accuracy else {}), timed=not accuracy, op=grids.OP, fields=fields, operands=operands, outputs={"dq": view(dq), "dk": view(dk), "dv": view(dv)}, bytes=moved,
         flops=grids.flops(cell), baseline="cudnn",
         also_timed={results.PLAIN: (plain, (q, k, v, o, lse, dout, dq, dk, dv))}
         if cell.grid == "deterministic" or cell.case in ("softcap", "alibi") else {},

@@ -3,6 +3,8 @@
 If a peer offers several ways, the fastest that a user can call counts: PyTorch's kernels get q, k and v as views of
 Tunesmith's (batch, sequence, heads, head_dim) memory or copied to (batch, heads, sequence, head_dim), whichever is faster.
 """
+import importlib
+
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -92,6 +94,20 @@ def flex(cell, arrays, timer):
     return lambda: of(compiled(*given, score_mod=score, block_mask=blocks))
 
 
-PEERS = {"cudnn": sdpa(SDPBackend.CUDNN_ATTENTION), "flash2": sdpa(SDPBackend.FLASH_ATTENTION), "flex": flex,
-         "cudnn_packed": cudnn_packed}
-NEEDS = {"flex": "torch.nn.attention.flex_attention"}
+def flash4(cell, arrays, timer):
+    """Builds FlashAttention-4. Its causal mask is bottom-right."""
+    if cell.grid not in ("forward", "quick") or cell.causal == "top-left":
+        return None
+    function = importlib.import_module("flash_attn.cute").flash_attn_func
+    q, k, v = (array.transpose(1, 2) for array in (arrays.q, arrays.k, arrays.v))
+
+    def launch():
+        result = function(q, k, v, causal=cell.causal != "none")
+        return of((result[0] if isinstance(result, tuple) else result).transpose(1, 2))
+
+    return launch
+
+
+PEERS = {"cudnn": sdpa(SDPBackend.CUDNN_ATTENTION), "flash2": sdpa(SDPBackend.FLASH_ATTENTION), "flash4": flash4,
+         "flex": flex, "cudnn_packed": cudnn_packed}
+NEEDS = {"flash4": "flash_attn.cute", "flex": "torch.nn.attention.flex_attention"}

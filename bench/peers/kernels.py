@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 
+import results
+
 # A typical problem of each operation, as arguments of `tunesmith source`.
 TYPICAL = {
     "softmax": ("--rows", "4096", "--cols", "4096"),
@@ -77,3 +79,16 @@ def state(run, digests, ops=None):
     if any(digest is not None and digest != digests.get(op) for op, digest in found):
         return CHANGED
     return UNKNOWN if not found or any(digest is None for _, digest in found) else CURRENT
+
+
+def of_cell(run, cell):
+    """Returns the digest of the kernel that a cell was measured with; None if it was not recorded."""
+    return cell.get("kernel") if "commit" in cell else run.get("kernels", {}).get(results.tunesmith_op(cell["op"]))
+
+
+def cell_state(run, cell, digests):
+    """Returns the state of one cell, which may have been measured at another commit than the run."""
+    digest = of_cell(run, cell)
+    if digest is None:
+        return UNKNOWN
+    return CURRENT if digest == digests.get(results.tunesmith_op(cell["op"])) else CHANGED

@@ -16,6 +16,7 @@ import os
 import sys
 
 import results
+import samples
 from pictures import LEFT, PANEL, Bars, Panel, frame
 
 # colour of line and label, dashes, width
@@ -194,7 +195,8 @@ def draw(paths, folder):
         chosen = [cell for cell in cells if cell["op"] == op and cell["grid"] in GRIDS and cell["us"]]
         if len({cell["cols"] for cell in chosen}) > 1:
             bandwidth(op, chosen, run_of(chosen[-1]), path_for(op))
-    chosen = [cell for cell in cells if cell["op"] in LOSSES and cell["grid"] != "quick" and results.share(cell)]
+    chosen = [cell for cell in cells
+              if cell["op"] in LOSSES and cell["grid"] not in ("quick", samples.GRID) and results.share(cell)]
     if chosen:
         losses(chosen, run_of(chosen[-1]), path_for("cross_entropy"))
     for grid, name, picture in (("forward", "attention", attention), ("mods", "attention_mods", attention_mods),

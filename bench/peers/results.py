@@ -9,7 +9,8 @@ digest of its templates (kernels.py). "cells" holds one record per problem, one 
     copy_bytes  traffic of that kernel, which is timed in the same run
     flops       present if arithmetic bounds the problem; its speed is then in TFLOP/s
     baseline    the peer by whose speed the others are divided, where there is no copy
-    commit      present if this cell was measured at another commit than the run
+    commit      present if this cell was measured at another commit than the run (merge.py)
+    kernel      next to `commit`: the digest of that commit's kernel; None or missing if it was not recorded
 """
 import json
 import os

@@ -1,14 +1,16 @@
-"""Compares shipped row programs with copies of the same arrays, PyTorch, torch.compile, Liger and our hand-written kernels.
+"""Compares shipped row programs with copies of the same arrays, PyTorch, torch.compile, Liger, QuACK, FlashInfer,
+TransformerEngine and our hand-written kernels.
 
     python3 bench/peers/row_programs.py --library build/release/api/libtunesmith.so [--cells SUBSTRING...]
-                                        [--peers torch compile liger] [--effort quick] [--budget 2] [--out FOLDER]
+                                        [--peers NAME...] [--effort quick] [--budget 2] [--jobs 12] [--out FOLDER]
 
 Everything runs in one process on the same arrays and is timed interleaved, with L2 flushed before every launch; figures are
 medians. The copy is a row program, too: it reads the same arrays and writes arrays of the same types without any reduction,
 and is tuned in the same way. `own` is Tunesmith's hand-written operation where there is one. A peer's results are compared
-with the program's, which the tuner has compared with float64. PyTorch's time of a gradient includes the forward pass, which
-autograd needs. Liger has the norms, SwiGLU and softmax. Whatever fails is left out and named. Writes
-row_programs.json after every cell, and a table. Needs torch and triton.
+with the program's, which the tuner has compared with float64; one whose result differs is left out. PyTorch's time of a
+gradient includes the forward pass, which autograd needs; QuACK's does not, and reads what its forward pass has saved.
+row_program_peers.py says which programs a peer has. Whatever fails is left out and named. --jobs compiles the peers' kernels in
+several processes before anything is measured. Writes row_programs.json after every cell, and a table. Needs torch and triton.
 """
 import argparse
 import importlib
@@ -22,8 +24,10 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "8")
 import torch
 import torch.nn.functional as F
 
+import compile_ahead
 import family
 import machine
+import row_program_peers
 import timing
 import tunesmith
 from cells import SHORT
@@ -64,8 +68,17 @@ def layer_backward(x, w, b, dy):
         return torch.autograd.grad(F.layer_norm(x, x.shape[-1:], w, b), (x, w, b), dy)
 
 
+def gumbel(x):
+    return torch.argmax(x.float() - torch.log(-torch.log(torch.rand_like(x, dtype=torch.float32))), -1).int()
+
+
+def gate(x):
+    values, experts = torch.topk(x, 8, -1)
+    return torch.softmax(values.float(), -1), experts.int()
+
+
 # program: (its inputs, "r" of rows and columns, "c" of columns; its outputs with their types; the same in PyTorch).
-# "" is the type of the cell, "s" after a type a value for each row, "c" one for each column.
+# "" is the type of the cell; after a type, "s" is a value for each row, "c" one for each column, "k" eight for each row.
 PROGRAMS = {
     "rms_norm": ("rc", [""], rms),
     "layer_norm": ("rcc", [""], lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b)),
@@ -73,20 +86,23 @@ PROGRAMS = {
     "add_rms_norm_e4m3": ("rrc", ["", "f32s", "e4m3"], add_rms_quantized),
     "rms_norm_e4m3": ("rc", ["e4m3", "f32s"], lambda x, w: quantized(rms(x, w))),
     "swiglu": ("rr", [""], lambda gate, up: F.silu(gate) * up),
+    "geglu": ("rr", [""], lambda gate, up: F.gelu(gate) * up),
     "row_quantize": ("r", ["e4m3", "f32s"], quantized),
     "softmax": ("r", [""], lambda x: torch.softmax(x, -1)),
+    "log_softmax": ("r", [""], lambda x: torch.log_softmax(x, -1)),
+    "softmax_dropout": ("r", [""], lambda x: F.dropout(torch.softmax(x, -1), 0.1)),
+    "cosine_similarity": ("rr", ["f32s"], lambda a, b: F.cosine_similarity(a.float(), b.float(), -1)),
+    "gumbel_sampling": ("r", ["i32s"], gumbel),
+    "topk_gate": ("r", ["f32k", "i32k"], gate),
     "rms_norm_gradient": ("rcr", ["", "c"], rms_backward),
     "layer_norm_gradient": ("rcr", ["", "c", "c"], lambda x, w, dy: layer_backward(x, w, torch.zeros_like(w), dy)),
 }
-# program: (Liger's module, its function, the arguments after the inputs).
-LIGER = {
-    "rms_norm": ("rms_norm", "LigerRMSNormFunction", (1e-6,)),
-    "layer_norm": ("layer_norm", "LigerLayerNormFunction", (1e-5,)),
-    "add_rms_norm": ("fused_add_rms_norm", "LigerFusedAddRMSNormFunction", (1e-6,)),
-    "swiglu": ("swiglu", "LigerSiLUMulFunction", ()),
-    "softmax": ("softmax", "LigerSoftmaxFunction", ()),
-}
-HAND_WRITTEN = {"softmax": ("softmax", {}), "rms_norm": ("rms_norm", {"weight": 1, "eps": 1e-6})}
+PEERS = ("torch", "compile", *row_program_peers.BUILDERS)
+# Results are rounded to the output's type, and peers round in between: norms of differences over norms.
+MOST_ERROR, MOST_E4M3_ERROR = 2e-2, 5e-2
+NUMBERS = {"softmax_dropout": "seed=7", "gumbel_sampling": "seed=7"}  # their random numbers are not a peer's
+OF_HAND_WRITTEN = ("softmax", "log_softmax", "rms_norm")  # operations that have the name of a shipped program
+HAND_WRITTEN = {"softmax": ("softmax", {}), "log_softmax": ("log_softmax", {}), "rms_norm": ("rms_norm", {"weight": 1, "eps": 1e-6})}
 LONG = [(512, 65536), (256, 131072), (128, 262144)]
 CELLS = (
     [("rms_norm", *shape, BF16) for shape in
@@ -94,7 +110,9 @@ CELLS = (
     + [("layer_norm", *shape, BF16) for shape in [(32768, 1024), (8192, 4096), (1024, 32768), (256, 131072)]]
     + [("add_rms_norm", *shape, BF16) for shape in [(8192, 4096), (2048, 16384)]]
     + [(program, 8192, 4096, BF16) for program in ("add_rms_norm_e4m3", "rms_norm_e4m3", "row_quantize")]
-    + [("swiglu", 8192, 8192, BF16)]
+    + [("swiglu", 8192, 8192, BF16), ("geglu", 8192, 8192, BF16)]
+    + [(program, 8192, 4096, BF16) for program in ("log_softmax", "softmax_dropout", "cosine_similarity")]
+    + [("gumbel_sampling", 2048, 32000, BF16), ("topk_gate", 65536, 256, F32)]
     + [("softmax", *shape, BF16) for shape in [(32768, 1024), (8192, 4096), (1024, 32768), (512, 65536), (256, 131072)]]
     + [("softmax", *shape, F32) for shape in [(16384, 1024), (4096, 4096), (1024, 32768), (256, 131072)]]
     + [(program, *shape, BF16) for program in ("rms_norm_gradient", "layer_norm_gradient")
@@ -108,15 +126,18 @@ def title(cell):
 
 
 def torch_type(name, dtype):
-    return {"": getattr(torch, dtype), "e4m3": E4M3, "f32": torch.float32}[name]
+    return {"": getattr(torch, dtype), "e4m3": E4M3, "f32": torch.float32, "i32": torch.int32}[name]
 
 
 def copy_program(inputs, outputs):
-    """Returns the text of a program that reads and writes the same arrays [row, col]."""
+    """Returns the text of a program that reads and writes the same arrays [row, col], or sums what it reads if there are
+    none to write."""
     reads = [f"x{i}" for i, kind in enumerate(inputs) if kind == "r"]
     writes = [f"y{i} : {type or 'float'}" for i, type in enumerate(outputs) if type in ("", "e4m3")]
     lines = [f"in {', '.join(reads)} : float[row, col]"]
     lines += [f"out {write}[row, col] = {' + '.join(reads)}" for write in writes]
+    if not writes:
+        lines += [f"sum s = {' + '.join(reads)}", "out y : f32[row] = s"]
     return "\n".join(lines) + "\n"
 
 
@@ -130,8 +151,8 @@ def make_arrays(cell):
         inputs.append((array if kind == "r" else 1 + array / 4).to(getattr(torch, dtype)))
     outputs = []
     for type in types:
-        shape = (rows,) if type.endswith("s") else (cols,) if type == "c" else (rows, cols)
-        outputs.append(torch.empty(shape, dtype=torch_type(type.rstrip("sc"), dtype), device=DEVICE))
+        shape = {"s": (rows,), "c": (cols,), "k": (rows, 8)}.get(type[-1:], (rows, cols))
+        outputs.append(torch.empty(shape, dtype=torch_type(type.rstrip("sck"), dtype), device=DEVICE))
     return inputs, outputs
 
 
@@ -149,13 +170,41 @@ def peer(name, program, inputs):
     if name == "compile":
         compiled = torch.compile(function, dynamic=False)
         return lambda: compiled(*inputs)
-    if program not in LIGER:
-        return None
-    module, function, arguments = LIGER[program]
-    function = getattr(importlib.import_module("liger_kernel.ops." + module), function)
-    if program == "add_rms_norm":  # returns the norm and then the sum; the program the other way round
-        return lambda: function.apply(*inputs, *arguments)[::-1]
-    return lambda: function.apply(*inputs, *arguments)
+    build = row_program_peers.BUILDERS[name].get(program)
+    return build(*inputs) if build else None
+
+
+def available(names):
+    """Returns (peers that can be imported, {name: reason why not})."""
+    found, missing = [], {}
+    for name in names:
+        try:
+            if name in row_program_peers.NEEDS:
+                importlib.import_module(row_program_peers.NEEDS[name])
+            found.append(name)
+        except Exception as error:  # an import of a foreign package may raise anything
+            missing[name] = family.one_line(error)
+    return found, missing
+
+
+def compile_peers(cells, peers):
+    """Compiles the peers' kernels, in a process of compile_ahead.run()."""
+    for cell in cells:
+        try:
+            inputs, _ = make_arrays(cell)
+            for name in peers:
+                try:
+                    work = peer(name, cell[0], inputs)
+                    if work:
+                        work()
+                        torch.cuda.synchronize()
+                except Exception:  # it is named when it is measured
+                    continue
+        except Exception:  # out of memory because of the other processes
+            pass
+        inputs = work = None
+        torch.cuda.empty_cache()
+    return 0
 
 
 def launcher(plan, tensors, stream):
@@ -172,13 +221,15 @@ def measure(engine, cell, peers, timer, stream):
     inputs, outputs = make_arrays(cell)
     fields = {"rows": rows, "cols": cols, "dtype": SHORT[dtype]}
     begin = time.perf_counter()
-    op = program if program not in ("softmax", "rms_norm") else "row_program"
-    plan = engine.plan(op, **fields, **({"program": SOURCES[program]} if op == "row_program" else {}))
+    op = program if program not in OF_HAND_WRITTEN else "row_program"
+    more = {"program": SOURCES[program]} if op == "row_program" else {}
+    more.update({"numbers": NUMBERS[program]} if program in NUMBERS else {})
+    plan = engine.plan(op, **fields, **more)
     works = {"tunesmith": launcher(plan, inputs + outputs, stream)}
     full_in = [array for array, kind in zip(inputs, kinds) if kind == "r"]
     full_out = [array for array, type in zip(outputs, types) if type in ("", "e4m3")]
     copy = engine.plan("row_program", program=copy_program(kinds, types), **fields)
-    copied = [torch.empty_like(array) for array in full_out]
+    copied = [torch.empty_like(array) for array in full_out] or [torch.empty(rows, device=DEVICE)]
     works["copy"] = launcher(copy, full_in + copied, stream)
     facts = {"config": plan.config, "tune_s": plan.tune_s, "copy_config": copy.config, "errors": {}, "left_out": {}}
     if program in HAND_WRITTEN:
@@ -196,7 +247,9 @@ def measure(engine, cell, peers, timer, stream):
         try:
             work = peer(name, program, inputs)
             if work:
-                facts["errors"][name] = different(work(), outputs)
+                facts["errors"][name] = error = 0.0 if program in NUMBERS else different(work(), outputs)
+                if not error <= (MOST_E4M3_ERROR if "e4m3" in types else MOST_ERROR):
+                    raise RuntimeError(f"wrong: relative error {error:.2e}")
                 works[name] = work
         except Exception as error:  # of a foreign package
             facts["left_out"][name] = family.one_line(error)
@@ -206,7 +259,7 @@ def measure(engine, cell, peers, timer, stream):
 
 
 def table(cells):
-    names = ["tunesmith", "own", "torch", "compile", "liger"]
+    names = [name for name in ("tunesmith", "own", *PEERS) if any(name in facts["works"] for facts in cells.values())]
     lines = ["| problem | copy GB/s | " + " | ".join(f"{name} share" for name in names) + " |"]
     lines += ["|" + "-|" * (len(names) + 2)]
     for name, facts in cells.items():
@@ -223,27 +276,41 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True)
     parser.add_argument("--cells", nargs="*", default=[""], help="parts of the titles of cells")
-    parser.add_argument("--peers", nargs="*", default=["torch", "compile", "liger"])
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--jobs", type=int, default=0, help="processes that compile the peers' kernels in advance")
+    parser.add_argument("--jobs-limit", type=float, default=60, help="their seconds at most")
+    parser.add_argument("--cache", default="", help="file that keeps tuned configurations; default: none, everything is tuned")
     parser.add_argument("--effort", default="quick")
     parser.add_argument("--budget", type=float, default=2.0, help="seconds of tuning for each kernel")
     parser.add_argument("--limit", type=float, default=1e9, help="seconds after which no cell is begun")
     parser.add_argument("--out", default=".")
+    parser.add_argument("--compile-slice", help=argparse.SUPPRESS)  # I/N: a process of --jobs
     args = parser.parse_args()
+    cells = [cell for cell in CELLS if any(part in title(cell) for part in args.cells)]
+    peers, missing = available(args.peers)
+    if args.compile_slice:
+        index, count = map(int, args.compile_slice.split("/"))
+        return compile_peers(cells[index::count], peers)
+    for name, reason in missing.items():
+        print(f"{name} left out: {reason}", flush=True)
+    if args.jobs:
+        print(f"compiled ahead: {compile_ahead.run(args.jobs, args.jobs_limit):.1f} s", flush=True)
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../templates/row_program/programs")
     for name in PROGRAMS:
         path = os.path.join(folder, name + ".row")
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 SOURCES[name] = file.read()
-    engine = tunesmith.Engine(args.library, mode="tune", effort=args.effort, tune_budget_s=args.budget, system_caches="")
+    engine = tunesmith.Engine(args.library, mode="tune", effort=args.effort, tune_budget_s=args.budget, system_caches="",
+                              cache_file=args.cache)
     timer, stream = timing.Timer(), torch.cuda.current_stream().cuda_stream
-    run = {"machine": machine.facts(engine.version), "cells": {}}
+    run = {"machine": machine.facts(engine.version), "missing": missing, "cells": {}}
     begin = time.perf_counter()
-    for cell in CELLS:
-        if not any(part in title(cell) for part in args.cells) or time.perf_counter() - begin > args.limit:
-            continue
+    for cell in cells:
+        if time.perf_counter() - begin > args.limit:
+            break
         try:
-            found = measure(engine, cell, args.peers, timer, stream)
+            found = measure(engine, cell, peers, timer, stream)
             run["cells"][title(cell)] = found
             us = {name: round(work["us"], 1) for name, work in found["works"].items()}
             print(f"{title(cell)}: {us} {found['prepare_s']:.1f} s {found['left_out'] or ''} {found['errors'] or ''}\n"

@@ -4,6 +4,7 @@ import os
 
 import kernels
 import results
+import samples
 import tables
 import targets
 from results import SHORT, over, over_best, share
@@ -34,9 +35,31 @@ STATES = {kernels.CURRENT: "The kernels have not changed since.",
           kernels.CHANGED: "**The kernels have changed since.**",
           kernels.UNKNOWN: "**The digest of the kernels was not recorded, so these figures may be older than the kernels.**"}
 
+NOT_MEASURED = ["Not measured yet."]
+CELL_STATES = {kernels.CURRENT: "their kernels have not changed since.",
+               kernels.CHANGED: "**their kernels have changed since.**",
+               kernels.UNKNOWN: "**the digest of their kernels was not recorded.**"}
+
 
 def commit_of(run):
     return run["commit"].removesuffix("-dirty") + (" with changes" if run["commit"].endswith("-dirty") else "")
+
+
+def of_other_commits(source, name):
+    """Returns a sentence for the cells of each other commit: which they are, and whether they are of the current kernels."""
+    run, groups = source.run(name), {}
+    for cell in run.get("cells", ()):
+        if "commit" in cell:
+            state = kernels.cell_state(run, cell, source.digests)
+            groups.setdefault((cell["commit"], state), []).append(cell)
+    lines = []
+    for (commit, state), cells in groups.items():
+        grids = {}
+        for cell in cells:
+            grids[cell["grid"]] = grids.get(cell["grid"], 0) + 1
+        of = ", ".join(f"{count} of the grid {grid}" for grid, count in grids.items())
+        lines.append(f"{len(cells)} cells are of {commit} ({of}): {CELL_STATES[state]}")
+    return lines
 
 
 def measured(source, *names):
@@ -44,33 +67,34 @@ def measured(source, *names):
     lines = []
     for name in names:
         run = source.run(name)
-        others = {}
-        for cell in run.get("cells", ()):
-            if "commit" in cell:
-                others[cell["commit"]] = others.get(cell["commit"], 0) + 1
         facts = [run["gpu"], f"driver {run['driver_version']}", f"PyTorch {run['torch']}", f"Triton {run['triton']}"]
         facts += [f"cuDNN {run['cudnn']}"] if run.get("cudnn") else []
         line = f"Measured at {commit_of(run)} on {run['date'][:10]} ({', '.join(facts)}). {STATES[source.state(name)]}"
-        line += "".join(f" {count} cells are of {commit}." for commit, count in others.items())
+        line += "".join(" " + other for other in of_other_commits(source, name))
         line += f" Note: {run['note']}." if run.get("note") else ""
         line += f" The run {run['stopped']}." if run.get("stopped") else ""
         lines += [line, "", "```", *(part.strip() for part in run["command"].split("; ")), "```", ""]
+        for past in run.get("earlier", ()):
+            lines += [f"Cells of {past['commit']}, {past['date'][:10]}:", "", "```",
+                      *(part.strip() for part in past["command"].split("; ")), "```", ""]
     return lines[:-1]
 
 
 def speeds(source, name, grid, *ops):
     """Speeds of a file's cells of one grid."""
-    return tables.speeds([cell for cell in source.cells(name, grid) if cell["us"] and (not ops or cell["op"] in ops)])
+    cells = [cell for cell in source.cells(name, grid) if cell["us"] and (not ops or cell["op"] in ops)]
+    return tables.speeds(cells) if cells else NOT_MEASURED
 
 
 def distribution(source, name):
     """Shares of the baseline over the shapes that a seed drew."""
-    return tables.distribution(source.cells(name, "sample"))
+    return tables.distribution(source.cells(name, samples.GRID)) or NOT_MEASURED
 
 
 def errors(source, name, grid):
     """Errors of a file's cells that are checked and not timed."""
-    return tables.errors(source.cells(name, grid))
+    cells = source.cells(name, grid)
+    return tables.errors(cells) if cells else NOT_MEASURED
 
 
 def largest_errors(source, name, grid):
@@ -155,14 +179,18 @@ def summary(source):
     """The README's table: speed over that of the alternative, mean and lowest."""
     rows, states = [], set()
     for problem, alternative, name, applies, value in SUMMARY:
-        chosen = [value(cell) for cell in source.cells(name) if applies(cell)]
-        states.add(source.state(name))
+        run, cells = source.run(name), [cell for cell in source.cells(name) if applies(cell)]
+        chosen = [value(cell) for cell in cells]
+        commits = {}  # and the states of their cells
+        for cell in cells:
+            commits.setdefault(cell.get("commit") or commit_of(run), set()).add(kernels.cell_state(run, cell, source.digests))
+        states.update(*commits.values())
         rows.append([problem, alternative, f"**{geomean(chosen):.2f}**", f"{min(chosen):.2f}", str(len(chosen)),
-                     commit_of(source.run(name)) + NOTES[source.state(name)]])
+                     ", ".join(commit + "".join(NOTES[state] for state in NOTES if state in found)
+                               for commit, found in commits.items())])
     gpus = sorted({source.run(row[2])["gpu"] for row in SUMMARY})
-    lines = [f"Speed over that of the alternative in the same run on one {' or '.join(gpus)}; geometric mean and lowest",
-             "cell. The four peers are torch, torch.compile, Triton and Liger.", "",
-             *tables.markdown(["problem", "alternative", "mean", "lowest", "cells", "measured at"], rows)]
+    lines = [f"Speed over the alternative's in one run on one {' or '.join(gpus)}. Peers: torch, torch.compile, Triton, Liger.", "",
+             *tables.markdown(["problem", "alternative", "geometric mean", "lowest", "cells", "measured at"], rows)]
     notes = {kernels.CHANGED: "(1) The kernels have changed since.",
              kernels.UNKNOWN: "(2) The digest of the kernels was not recorded."}
     return lines + [line for state in notes if state in states for line in ("", notes[state])]
@@ -177,12 +205,18 @@ PAGES = {"softmax": ("softmax", "cliffs", "masks", "softmax_backward", "softmax_
 def index(source):
     """The table of all files of figures: page, file, commit, whether the kernels have changed."""
     words = {kernels.CURRENT: "current", kernels.CHANGED: "**changed since**", kernels.UNKNOWN: "**not recorded**"}
+    def state(name):
+        run = source.run(name)
+        past = [cell for cell in run.get("cells", ()) if "commit" in cell]
+        older = [cell for cell in past if kernels.cell_state(run, cell, source.digests) != kernels.CURRENT]
+        return words[source.state(name)] + (f", {len(older)} of {len(run['cells'])} cells **older**" if older else "")
+
     rows = [[f"[{page}]({page}.md)", f"[{name}.json](../plots/{name}.json)", commit_of(source.run(name)),
-             source.run(name)["date"][:10], words[source.state(name)]] for page, names in PAGES.items() for name in names]
+             source.run(name)["date"][:10], state(name)] for page, names in PAGES.items() for name in names]
     return tables.markdown(["page", "figures", "commit", "date", "kernels"], rows)
 
 
-SECTIONS = {"measured": measured, "speeds": speeds, "errors": errors, "largest-errors": largest_errors,
-            "means": means, "targets": all_targets,
-            "left-out": left_out, "costs": costs, "cliffs": cliffs, "row-accuracy": row_accuracy,
+SECTIONS = {"measured": measured, "speeds": speeds, "distribution": distribution, "errors": errors,
+            "largest-errors": largest_errors, "means": means, "targets": all_targets, "left-out": left_out,
+            "costs": costs, "cliffs": cliffs, "row-accuracy": row_accuracy,
             "loss-accuracy": loss_accuracy, "linear": linear, "summary": summary, "index": index}

@@ -24,6 +24,11 @@ def names_of(cells):
     return [name for name in results.NAMES if name in present]
 
 
+def title(cell):
+    """Returns a cell's title, with the commit if it is not the run's."""
+    return results.title(cell) + (f" [{cell['commit']}]" if "commit" in cell else "")
+
+
 def speeds(cells):
     """Speeds in the order of measurement; in brackets the share of the baseline. Last the best peer's time over
     Tunesmith's."""
@@ -41,7 +46,7 @@ def speeds(cells):
     rows = []
     for cell in cells:
         best = over_best(cell)
-        rows.append([results.title(cell), *(value(cell, name) for name in names), f"{best:.2f}" if best else "-"] +
+        rows.append([title(cell), *(value(cell, name) for name in names), f"{best:.2f}" if best else "-"] +
                     ([f"`{cell['config']}`" if cell.get("config") else "-"] if configured else []))
     return markdown(["", *(heads[name] for name in names), "best"] + (["configuration"] if configured else []), rows)
 
@@ -68,7 +73,7 @@ def distribution(cells):
 def errors(cells):
     """Errors of cells that are not timed, as shares of the error that is allowed."""
     names = names_of(cells)
-    rows = [[results.title(cell), *(f"{cell['error'][name]:.2f}" if name in cell["error"] else "-" for name in names),
+    rows = [[title(cell), *(f"{cell['error'][name]:.2f}" if name in cell["error"] else "-" for name in names),
              f"`{cell.get('config', '-')}`"] for cell in cells]
     return markdown(["", *(results.NAMES[name] for name in names), "configuration"], rows)
 

@@ -149,7 +149,10 @@ def attention_backward_targets():
                    in_grid("options", lambda cell: cell["heads"] != cell["kv_heads"]), 1.1, over_best),
             Target("ALiBi, softcap: 1 / 1.2 of the plain kernel's speed", in_grid("options", of("case", "alibi", "softcap")),
                    1 / 1.2, against(PLAIN)),
-            Target("forward and backward: 1.0 x best peer", in_grid("pair"), 1.0, over_best)]
+            Target("options: 1.5 x flex_attention", in_grid("options"), 1.5, against("flex")),
+            Target("forward and backward: 1.0 x best peer", in_grid("pair"), 1.0, over_best),
+            Target("accuracy: error that FlashAttention's criterion allows over the error, 1.0", in_grid("accuracy"), 1.0,
+                   margin)]
 
 
 FAMILIES = {"softmax": (SOFTMAX, softmax_targets), "cross_entropy": (CROSS_ENTROPY, cross_entropy_targets),

@@ -20,6 +20,7 @@ import attention_backward_grids
 import attention_grids
 import cells
 import kernels
+import merge
 import pages
 import plot
 import report
@@ -219,6 +220,13 @@ class BackwardGrids(unittest.TestCase):
             self.assertEqual(attention_backward_grids.flops(full), products * 2 * 2 * 16 * 8192 * 8192 * 128)
             self.assertEqual(attention_backward_grids.flops(causal), attention_backward_grids.flops(full) / 2)
 
+    def test_accuracy_has_causal_cells_with_grouped_heads_and_is_held_to_its_criterion(self):
+        cells = attention_backward_grids.cells("accuracy")
+        self.assertEqual((len(cells), len(set(cells))), (40, 40))
+        self.assertEqual({(cell.causal, cell.heads // cell.kv_heads) for cell in cells}, {("none", 1), ("bottom-right", 2)})
+        checked = [dict(record(cell), error={"tunesmith": 0.5}) for cell in cells]
+        self.assertIn("met, 40 cells", line(checked, "accuracy"))
+
     def test_deterministic_cells_are_compared_with_the_kernel_without_the_option(self):
         cell, = [cell for cell in attention_backward_grids.cells("deterministic") if str(cell).endswith("d64 2x32x8192 deterministic")]
         self.assertEqual(attention_backward_grids.own_fields(cell)["deterministic"], 1)
@@ -263,6 +271,60 @@ class Kernels(unittest.TestCase):
     def test_a_run_without_a_working_command_line_records_no_digest(self):
         self.assertEqual(kernels.recorded(self.build("exit 1"), ["softmax"]), {"softmax": None})
         self.assertEqual(kernels.recorded(os.path.join(PLOTS, "libtunesmith.so"), ["softmax"]), {"softmax": None})
+
+
+class Merge(unittest.TestCase):
+    """A new run of some of the published cells."""
+
+    def setUp(self):
+        cells = attention_grids.cells("forward")[:3]
+        self.old = dict(RUN, commit="aaa", kernels={"attention": "a1"},
+                        cells=[record(cell, tunesmith=100.0, cudnn=120.0) for cell in cells])
+        self.new = dict(RUN, commit="bbb", kernels={"attention": "a2"}, command="new",
+                        cells=[record(cells[1], tunesmith=90.0, cudnn=120.0)])
+
+    def test_cells_that_were_not_measured_anew_name_their_commit_and_kernel(self):
+        run, refused = merge.merged(self.old, self.new)
+        self.assertEqual(refused, [])
+        self.assertEqual([(cell.get("commit"), cell.get("kernel")) for cell in run["cells"]],
+                         [("aaa", "a1"), (None, None), ("aaa", "a1")])
+        self.assertEqual(run["cells"][1]["us"]["tunesmith"], 90.0)
+        self.assertEqual([past["command"] for past in run["earlier"]], ["attention.py"])
+        states = [kernels.cell_state(run, cell, {"attention": "a2"}) for cell in run["cells"]]
+        self.assertEqual(states, [kernels.CHANGED, kernels.CURRENT, kernels.CHANGED])
+
+    def test_pages_name_older_cells(self):
+        run = merge.merged(self.old, dict(self.new, driver_version="1"))[0]
+        with tempfile.TemporaryDirectory() as folder:
+            results.write(os.path.join(folder, "attention.json"), run)
+            source = sections.Source(folder, {"attention": "a2"})
+            head = "\n".join(sections.measured(source, "attention"))
+            table = "\n".join(sections.speeds(source, "attention", "forward"))
+        self.assertIn("2 cells are of aaa (2 of the grid forward): **their kernels have changed since.**", head)
+        self.assertIn("Cells of aaa, 2026-01-01:", head)
+        self.assertEqual(table.count("[aaa]"), 2)
+
+    def test_a_grid_without_cells_says_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            results.write(os.path.join(folder, "attention.json"), self.old)
+            source = sections.Source(folder, {})
+            self.assertEqual(sections.speeds(source, "attention", "pair"), sections.NOT_MEASURED)
+            self.assertEqual(sections.distribution(source, "attention"), sections.NOT_MEASURED)
+
+    def test_a_cell_that_would_lose_a_peer_is_kept(self):
+        del self.new["cells"][0]["us"]["cudnn"]
+        run, refused = merge.merged(self.old, self.new)
+        self.assertIn("the new run lacks cudnn", refused[0])
+        self.assertEqual([cell.get("commit") for cell in run["cells"]], ["aaa"] * 3)
+        run, refused = merge.merged(self.old, self.new, fewer_peers=True)
+        self.assertEqual(([cell.get("commit") for cell in run["cells"]], refused), (["aaa", None, "aaa"], []))
+
+    def test_runs_of_one_commit_share_a_head(self):
+        first = merge.merged(self.old, self.new)[0]
+        more = dict(self.new, command="more", cells=[dict(self.old["cells"][2])])
+        run = merge.merged(first, more)[0]
+        self.assertEqual([cell.get("commit") for cell in run["cells"]], ["aaa", None, None])
+        self.assertEqual(run["command"], "new; more")
 
 
 def digests_of_figures():

@@ -121,7 +121,9 @@ TEST(Description, ErrorsNameFieldValueAndWhatIsAllowed) {
   EXPECT_EQ(error_of("rows=a,cols=1"), "rows is 'a'; expected an integer");
   EXPECT_EQ(error_of("rows=3,cols=5,dtype=i32"), "dtype is 'i32'; allowed: f32, f16, bf16");
   EXPECT_EQ(error_of("rows=3,cols=5,out_dtype=f64"), "out_dtype is 'f64'; allowed: f32, f16, bf16");
+  EXPECT_EQ(error_of("rows=3,cols=5,dtype=f65"), "dtype is 'f65'; allowed: f32, f16, bf16");  // f64 is not allowed
   EXPECT_EQ(error_of("rows=3,cols=5,order=mixed"), "order is 'mixed'; allowed: plain, swapped");
+  EXPECT_EQ(error_of("rows=3,cols=5,order=swaped"), "order is 'swaped'; allowed: plain, swapped; did you mean 'swapped'?");
   EXPECT_EQ(error_of("rows=3,cols=5,x_row_stride=4"), "x_row_stride is 4; allowed: 0, or at least 5");
   EXPECT_EQ(error_of("rows=3,cols=5,x_alignment=2"), "x_alignment is 2; allowed: a power of two from 4 up");
   EXPECT_EQ(error_of("rows=3,cols=5,factor=0.25"), "factor is 0.25; allowed: 0.5 to 4");

@@ -19,7 +19,7 @@ void add_row_gradient(CLI::App& app, Parse& parse) {
       ->type_name("FILE.row");
   command->callback([&parse, path] {
     parse.action = [path] {
-      const std::string text = read_source("program", "FILE", *path);
+      const std::string text = read_source("program", "FILE.row", *path);
       std::fputs(row_program::gradient_text(row_program::parse(text, *path)).c_str(), stdout);
       return exit_done;
     };

@@ -103,6 +103,15 @@ TEST_F(CliTest, ErrorsInARowProgramNameFileLineAndColumn) {
   }
 }
 
+TEST_F(CliTest, AProgramThatIsNeitherAFileNorShippedIsNamedWithTheNearest) {
+  expect_rejected({"row-gradient", "rms_nrm"},
+                  {"FILE.row: 'rms_nrm' is neither a file nor a shipped program; did you mean 'rms_norm'?"}, 1);
+  expect_rejected({"run", "row_program", "--program", "layer_norm_gradeint", "--rows", "2", "--cols", "8"},
+                  {"--program: 'layer_norm_gradeint' is neither", "did you mean 'layer_norm_gradient'?"}, 1);
+  expect_rejected({"run", "row_program", "--program", path("none.row"), "--rows", "2", "--cols", "8"},
+                  {path("none.row"), "neither a file nor a shipped program"}, 1);
+}
+
 TEST_F(CliTest, RowGradientPrintsAProgram) {
   const Outcome outcome = run({"row-gradient", "softmax"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
