@@ -246,6 +246,7 @@ TuningRecord TuningRun::make_record(const Contest& contest) const {
     record.provenance["neighbours"] = std::to_string(work_.neighbours);
     record.provenance["candidates"] = std::to_string(candidates_.size()) + " of " + std::to_string(work_.candidates);
   }
+  if (const std::string cause = contest.disturbance(); !cause.empty()) record.provenance["disturbed"] = cause;
   if (contest.repeats() > 0) record.provenance["repeats"] = std::to_string(contest.repeats());
   record.created_unix_s = static_cast<std::int64_t>(std::time(nullptr));
   return record;
