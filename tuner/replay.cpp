@@ -64,10 +64,15 @@ std::optional<Replay> replay(const TuningRecord& record, Cache& cache, double le
     const auto trial = std::ranges::find(timed, config.text(), [](const Trial* each) { return each->config; });
     if (trial != timed.end()) chosen.push_back(*trial);
   }
-  const Trial &all = winner_of(timed), &few = winner_of(chosen);
+  // The record names the choice of the search. Where it does not (as in an extract), its rule is applied to the trials.
+  const auto recorded = std::ranges::find(timed, record.config, [](const Trial* each) { return each->config; });
+  const Trial& all = recorded != timed.end() ? **recorded : winner_of(timed);
+  const Trial& few = winner_of(chosen);
   result.chosen_timed = static_cast<int>(chosen.size());
   result.regret = few.median_us / all.median_us - 1;
-  result.other_winner = few.config != all.config;
+  result.winner = all.config;
+  result.chosen = few.config;
+  result.other_winner = result.chosen != result.winner;
   return result;
 }
 
