@@ -82,7 +82,7 @@ TEST_P(NvmlTest, ManyProcessesAreAllSeen) {
 }
 
 // In a container with process numbers of its own.
-TEST_P(NvmlTest, ProcessesOfAnotherNamespaceAreNotJudged) {
+TEST_P(NvmlTest, ProcessesOfAnotherNamespaceAreUnknown) {
   nvml_->pids = {strangers[0]};
   EXPECT_TRUE(device().conditions().other_processes.empty());
 }
