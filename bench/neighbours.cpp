@@ -51,6 +51,8 @@ int main(int argc, char** argv) {
                       result->key.problem_class.c_str(), static_cast<long long>(result->key.n_cols),
                       static_cast<long long>(result->key.rows_bucket), result->chosen_timed, result->timed,
                       100 * result->regret, result->why_not.empty() ? "" : "; ", result->why_not.c_str());
+        if (each_key && result->other_winner)
+          std::printf("  chooses %s; the search %s\n", result->chosen.c_str(), result->winner.c_str());
         by_op[result->key.op].push_back(*result);
         all.push_back(std::move(*result));
       } catch (const tunesmith::Error& error) {

@@ -41,6 +41,15 @@ class PreparedTensorMap {
   virtual void encode(void* map, void* array) const = 0;
 };
 
+/// What may disturb a measurement. Facts that are unknown are 0 or empty.
+struct DeviceConditions {
+  int sm_clock_mhz = 0;
+  std::vector<std::string> slowed_by;  ///< why clocks are lower than asked for: "power cap", "temperature"
+  /// Processes with a context on the device, sorted: not this one, its ancestors, its descendants, nor other workers of its
+  /// command.
+  std::vector<int> other_processes;
+};
+
 /// A GPU, or the host executor. Thread-safe. On CUDA, calls use the thread's current context if that belongs to this device,
 /// otherwise the device's primary context.
 class Device {
@@ -50,6 +59,8 @@ class Device {
   virtual const DeviceInfo& info() const noexcept = 0;
   /// Returns facts that can change within a device class and outdate a record: driver version, clocks, power limit.
   virtual std::map<std::string, std::string> provenance() const = 0;
+  /// Returns the present conditions of measurements. Takes milliseconds the first time; nothing is known by default.
+  virtual DeviceConditions conditions() const { return {}; }
 
   /// Allocates device memory, aligned to 256 bytes. Throws Error(out_of_memory) with the size.
   virtual void* allocate(std::size_t bytes) = 0;

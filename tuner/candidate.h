@@ -2,6 +2,7 @@
 // One configuration on its way through a tuning run.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace tunesmith {
 struct Candidate {
   Config config;
   bool is_default = false;
+  std::optional<double> predicted;               ///< logarithm of its slowdown, if neighbours chose it
   Built built;                                   ///< kept until it is known who wins
   Trial trial;                                   ///< an empty status: not looked at (yet)
   std::unique_ptr<const Executable> executable;  ///< of the timed problem; null: not in the running

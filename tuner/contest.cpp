@@ -55,7 +55,7 @@ int contest_rounds(Effort effort) {
 }
 
 Contest::Contest(Device& device, std::span<void* const> arrays, const Budget& budget, const TuneOptions& options)
-    : budget_(budget), options_(options), rounds_(device, arrays, budget, options.seed) {}
+    : device_(device), budget_(budget), options_(options), rounds_(device, arrays, budget, options.seed) {}
 
 void Contest::run(std::vector<Candidate>& candidates, const std::function<void(int, const std::string&)>& progress) {
   progress_ = progress;
@@ -75,6 +75,7 @@ void Contest::heats(std::vector<Candidate*>& live) {
   progress_(0, "warming up");
   // As many candidates as leave time for the rounds that a median needs.
   rounds_.warm_up(live, start_s + plan.heat_s / (1 + least_heat_rounds));
+  disturbance_.observe(device_.conditions());  // of a GPU that works: an idle one has low clocks
   for (int round = 1; round <= plan.heat_rounds; ++round) {
     if (round > least_heat_rounds && live.size() <= challengers + 1) break;
     if (!rounds_.sample(live, until_s)) break;
@@ -98,7 +99,7 @@ std::vector<Candidate*> Contest::finalists(const std::vector<Candidate*>& live) 
 }
 
 // Fresh samples: those that brought a candidate into the final flatter it.
-void Contest::measure(std::vector<Candidate*>& finalists) {
+bool Contest::measure(std::vector<Candidate*>& finalists) {
   const double start_s = budget_.elapsed_s();
   const Schedule plan = schedule(options_.effort, budget_.total_s() - start_s);
   const double until_s = std::min(budget_.total_s(), start_s + plan.final_s);
@@ -110,15 +111,13 @@ void Contest::measure(std::vector<Candidate*>& finalists) {
     rounds_.sample(finalists, round <= least_final_rounds ? std::numeric_limits<double>::infinity() : until_s);
     progress_(repeats_ == 0 ? total - plan.final_rounds + round : total, what);
   }
+  const bool others_changed = disturbance_.observe(device_.conditions());
+  return changed_meanwhile(finalists.front()->samples_us) || others_changed;
 }
 
 void Contest::final(std::vector<Candidate*>& finalists) {
-  measure(finalists);
-  while (repeats_ < most_repeats && changed_meanwhile(finalists.front()->samples_us) &&
-         budget_.elapsed_s() < budget_.total_s()) {
-    ++repeats_;
-    measure(finalists);
-  }
+  disturbance_.observe(device_.conditions());
+  while (measure(finalists) && repeats_ < most_repeats && budget_.elapsed_s() < budget_.total_s()) ++repeats_;
   std::vector<Timing> timings;
   for (Candidate* candidate : finalists) {
     candidate->settle_timed("timed");

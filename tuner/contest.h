@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tuner/disturbance.h"
 #include "tuner/rounds.h"
 #include "tuner/tune.h"
 
@@ -25,16 +26,20 @@ class Contest {
   const Candidate* winner() const noexcept { return winner_; }
   /// "+12%" when the default's time changed by more than 10% between the first and the last rounds, else empty.
   const std::string& drift() const noexcept { return drift_; }
-  /// How often the final was measured again, because the default's time changed during it: clocks, or another process.
+  /// How often the final was measured again, because the default's time changed during it, or because another process came
+  /// or left.
   int repeats() const noexcept { return repeats_; }
+  /// What disturbed the measurements, as far as the device tells; empty if nothing did.
+  std::string disturbance() const { return disturbance_.text(); }
 
  private:
   void heats(std::vector<Candidate*>& live);
   std::vector<Candidate*> finalists(const std::vector<Candidate*>& live) const;
   void final(std::vector<Candidate*>& finalists);
-  /// Replaces the samples of the finalists, the default first.
-  void measure(std::vector<Candidate*>& finalists);
+  /// Replaces the samples of the finalists, the default first. Returns whether the final should be measured again.
+  bool measure(std::vector<Candidate*>& finalists);
 
+  const Device& device_;
   const Budget& budget_;
   const TuneOptions& options_;
   Rounds rounds_;
@@ -43,6 +48,7 @@ class Contest {
   std::vector<double> first_default_us_;
   std::string drift_;
   int repeats_ = 0;
+  Disturbance disturbance_;
 };
 
 }  // namespace tunesmith

@@ -28,7 +28,15 @@ constexpr double most_expected_slowdown = 0.012;
 constexpr double steps_to_half = 0.25;
 constexpr double octaves_to_half = 1;
 
+/// What is timed in the mean is a fifth: lists begin with one less, and end with a quarter.
+constexpr std::size_t share_at_most = 4;
+constexpr double allowed_regret = 0.015;
+
 std::size_t list_length(std::size_t candidates) { return std::max(candidates / share, least_chosen); }
+std::size_t first_length(std::size_t candidates) { return std::max(list_length(candidates) - 1, least_chosen); }
+std::size_t most_length(std::size_t candidates) {
+  return std::max((candidates + share_at_most / 2) / share_at_most, list_length(candidates) + 1);
+}
 
 double octaves(std::int64_t a, std::int64_t b) {
   const auto positive = [](std::int64_t value) { return static_cast<double>(std::max<std::int64_t>(value, 1)); };
@@ -62,6 +70,7 @@ class Prediction {
 
   /// Returns the indices of the candidates, the most promising first.
   std::vector<std::size_t> ranking() const;
+  double slowdown(std::size_t candidate) const { return slowdowns_[candidate]; }
   /// Returns the slowdown of the fastest of `chosen` in the mean of the neighbours.
   double expected_slowdown(std::span<const std::size_t> chosen) const;
 
@@ -178,9 +187,17 @@ std::vector<Neighbour> find_neighbours(const ParsedProblem& problem, const Tunin
   return neighbours;
 }
 
+bool contradicts(double predicted, const Timing& candidate, double predicted_standard, const Timing& standard) {
+  constexpr double known = 0.75 * most_slowdown;
+  const double beyond = std::log(candidate.median_us / standard.median_us) - (predicted - predicted_standard);
+  const double noise = std::hypot(noise_us(candidate) / candidate.median_us, noise_us(standard) / standard.median_us);
+  const bool may_be_so = beyond > 0 ? predicted > known : predicted_standard > known;
+  return !may_be_so && std::fabs(beyond) > allowed_regret + noise;
+}
+
 Shortlist shortlist(std::int64_t n_cols, std::int64_t rows_bucket, std::span<const Config> space,
                     std::span<const Neighbour> neighbours) {
-  const auto none = [](std::string why) { return Shortlist{{}, 0, std::move(why)}; };
+  const auto none = [](std::string why) { return Shortlist{{}, {}, {}, 0, std::move(why)}; };
   const std::size_t length = list_length(space.size());
   if (space.size() < least_chosen * share)
     return none("the search space has " + std::to_string(space.size()) + " candidates only");
@@ -202,13 +219,16 @@ Shortlist shortlist(std::int64_t n_cols, std::int64_t rows_bucket, std::span<con
   const Prediction prediction(n_cols, rows_bucket, space, used);
   std::vector<std::size_t> chosen{0};
   for (const std::size_t i : prediction.ranking())
-    if (i != 0 && chosen.size() < length) chosen.push_back(i);
-  if (const double expected = prediction.expected_slowdown(chosen); expected > most_expected_slowdown)
+    if (i != 0 && chosen.size() < most_length(space.size())) chosen.push_back(i);
+  if (const double expected = prediction.expected_slowdown({chosen.data(), length}); expected > most_expected_slowdown)
     return none("the best of a short list is expected to be " + decimal(100 * expected) +
                 "% slower than the fastest; allowed " + decimal(100 * most_expected_slowdown) + "%");
 
-  Shortlist list{{}, static_cast<int>(used.size()), {}};
-  for (const std::size_t i : chosen) list.configs.push_back(space[i]);
+  Shortlist list{{}, {}, {}, static_cast<int>(used.size()), {}};
+  for (const std::size_t i : chosen) {
+    (list.configs.size() < first_length(space.size()) ? list.configs : list.more).push_back(space[i]);
+    list.predicted.push_back(prediction.slowdown(i));
+  }
   return list;
 }
 

@@ -10,6 +10,7 @@
 
 #include "cache/cache.h"
 #include "templates/op.h"
+#include "tuner/statistics.h"
 
 namespace tunesmith {
 
@@ -40,13 +41,20 @@ std::vector<Neighbour> find_neighbours(const ParsedProblem& problem, const Tunin
                                        const std::map<std::string, std::string>& provenance);
 
 struct Shortlist {
-  std::vector<Config> configs;  ///< the default, then the most promising; empty: time the whole search space
-  int neighbours = 0;           ///< number of records whose trials chose them
-  std::string why_not;          ///< why there is no list, one line; empty if there is one
+  std::vector<Config> configs;    ///< the default, then the most promising; empty: time the whole search space
+  std::vector<Config> more;       ///< the next ones, for a list whose times contradict the prediction
+  std::vector<double> predicted;  ///< natural logarithms of the slowdowns of `configs` and `more`
+  int neighbours = 0;             ///< number of records whose trials chose them
+  std::string why_not;            ///< why there is no list, one line; empty if there is one
 };
 
-/// Chooses a fifth of the search space. `space` starts with the default; `neighbours` are in the order of
-/// find_neighbours().
+/// Returns whether the time of a candidate over that of the default differs from the prediction by more than the noise of
+/// both and the regret that is allowed: then the neighbours are not to be trusted, and the next candidate is timed, too. The
+/// predicted slowdowns are those of Shortlist; one near most_slowdown says "at least".
+bool contradicts(double predicted, const Timing& candidate, double predicted_standard, const Timing& standard);
+
+/// Chooses one candidate less than a fifth of the search space, but at least two; and more, up to a quarter of it. `space`
+/// starts with the default; `neighbours` are in the order of find_neighbours().
 ///
 /// A neighbour predicts the slowdown of a candidate by the mean over its trials, weighted by similarity: a sixteenth for
 /// each step between the two configurations (tuner/traits.h). The candidates with the least mean prediction of the nearest
@@ -57,7 +65,7 @@ struct Shortlist {
 ///   octave away;
 /// - no neighbour tried the variant of the default, or those of half of the candidates: the neighbours lie where other
 ///   kernels are promising;
-/// - the list is not expected to be good enough: the best of it is predicted to be more than 1.2% slower than the fastest
+/// - the list is not expected to be good enough: the best fifth is predicted to be more than 1.2% slower than the fastest
 ///   candidate, in the mean of the neighbours.
 Shortlist shortlist(std::int64_t n_cols, std::int64_t rows_bucket, std::span<const Config> space,
                     std::span<const Neighbour> neighbours);

@@ -41,6 +41,19 @@ ParsedProblemPtr recorded_problem(const Op& op, const TuningRecord& record) {
   return op.parse(op.normalize({std::string(op.name()), parse_fields(fields, "recorded problem")}));
 }
 
+std::string disturbance_text(const TuningRecord& record) {
+  const auto fact = [&](const char* name) {
+    const auto found = record.provenance.find(name);
+    return found == record.provenance.end() ? std::string() : found->second;
+  };
+  std::string text = fact("disturbed");
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  if (const std::string drift = fact("drift"); !drift.empty()) add("times changed by " + drift);
+  if (const std::string repeats = fact("repeats"); !repeats.empty())
+    add("the final was measured again " + (repeats == "1" ? "once" : repeats + " times"));
+  return text;
+}
+
 bool is_stale(const TuningRecord& record, const std::map<std::string, std::string>& provenance) {
   return std::ranges::any_of(provenance, [&](const auto& fact) {
     const auto recorded = record.provenance.find(fact.first);

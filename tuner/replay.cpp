@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "templates/op.h"
 #include "tuner/decide.h"
@@ -13,10 +14,12 @@ namespace {
 
 bool is_timed(const Trial& trial) { return (trial.status == "timed" || trial.status == "dropped") && trial.median_us > 0; }
 
+Timing timing_of(const Trial& trial) { return {trial.median_us, trial.mad_us, trial.samples}; }
+
 /// Returns the configuration that wins among `trials`, of which the first is the default.
 const Trial& winner_of(const std::vector<const Trial*>& trials) {
   std::vector<Timing> timings;
-  for (const Trial* trial : trials) timings.push_back({trial->median_us, trial->mad_us, trial->samples});
+  for (const Trial* trial : trials) timings.push_back(timing_of(*trial));
   return *trials[choose_winner(timings)];
 }
 
@@ -60,14 +63,27 @@ std::optional<Replay> replay(const TuningRecord& record, Cache& cache, double le
   if (list.configs.empty()) return result;
 
   std::vector<const Trial*> chosen;
-  for (const Config& config : list.configs) {
+  bool is_contradicted = false;
+  const auto add = [&](const Config& config, double predicted) {
     const auto trial = std::ranges::find(timed, config.text(), [](const Trial* each) { return each->config; });
-    if (trial != timed.end()) chosen.push_back(*trial);
-  }
-  const Trial &all = winner_of(timed), &few = winner_of(chosen);
+    is_contradicted = is_contradicted || trial == timed.end();
+    if (trial == timed.end()) return;
+    chosen.push_back(*trial);
+    is_contradicted =
+        is_contradicted || contradicts(predicted, timing_of(**trial), list.predicted.front(), timing_of(*timed.front()));
+  };
+  for (std::size_t i = 0; i < list.configs.size(); ++i) add(list.configs[i], list.predicted[i]);
+  for (std::size_t i = 0; i < list.more.size() && std::exchange(is_contradicted, false); ++i)
+    add(list.more[i], list.predicted[list.configs.size() + i]);
+  // The record names the choice of the search. Where it does not (as in an extract), its rule is applied to the trials.
+  const auto recorded = std::ranges::find(timed, record.config, [](const Trial* each) { return each->config; });
+  const Trial& all = recorded != timed.end() ? **recorded : winner_of(timed);
+  const Trial& few = winner_of(chosen);
   result.chosen_timed = static_cast<int>(chosen.size());
   result.regret = few.median_us / all.median_us - 1;
-  result.other_winner = few.config != all.config;
+  result.winner = all.config;
+  result.chosen = few.config;
+  result.other_winner = result.chosen != result.winner;
   return result;
 }
 

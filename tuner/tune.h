@@ -15,8 +15,9 @@ struct TuneOptions {
   double budget_s = 10;  ///< wall time for one key; the default configuration is measured whatever the budget
   int jobs = 0;          ///< compile threads; 0: one per core
   bool force = false;    ///< measure anew even when an exact record exists
-  /// Times only the candidates that the trials of near records choose (tuner/neighbours.h); the whole search space if these
-  /// are few or disagree. A later run without it measures the candidates that were left out.
+  /// Times only the candidates that the trials of near records choose (tuner/neighbours.h), and some more if their times are
+  /// not as predicted; the whole search space if the records are few or disagree. A later run without it measures the
+  /// candidates that were left out.
   bool neighbours_first = false;
   std::int64_t memory_cap_bytes = std::int64_t{2} << 30;  ///< for the tuner's own arrays; rows are reduced to fit
   std::uint64_t seed = 1;

@@ -19,6 +19,8 @@ void keep_promising(Worklist& work, const std::vector<Config>& winners, const Pa
   if (list.configs.empty()) return;
   for (const Config& winner : winners)
     if (std::ranges::find(list.configs, winner) == list.configs.end()) list.configs.push_back(winner);
+  work.more = std::move(list.more);
+  work.predicted = std::move(list.predicted);
   work.configs = std::move(list.configs);
   work.neighbours = list.neighbours;
 }

@@ -15,6 +15,8 @@ struct Worklist {
   std::vector<Trial> trials;           ///< of the record's runs
   int candidates = 0;                  ///< in the search space
   int neighbours = 0;                  ///< records whose trials chose `configs`; 0: nothing was left out
+  std::vector<Config> more;            ///< Shortlist::more
+  std::vector<double> predicted;       ///< Shortlist::predicted, of the first of `configs` and of `more`
   std::string why_all_tried;           ///< why neighbours_first left nothing out; else empty
 };
 

@@ -9,6 +9,7 @@
 #include "api/engine/plan_request.h"
 #include "api/engine/tune_apart.h"
 #include "api/engine/tuning_report.h"
+#include "tuner/recorded.h"
 #include "tuner/tune.h"
 
 namespace tunesmith {
@@ -47,9 +48,11 @@ Tuned tune_here(Engine::Parts& parts, const ParsedProblem& problem, TuningReport
   options.neighbours_first = parts.options.neighbours_first;
   options.progress = [&](int done, int total, const std::string& what) { report.step(done, total, what); };
   const TuneResult result = tune(problem, parts.bench(), options);
+  const std::string disturbance = disturbance_text(result.record);
   say(parts.options, Level::info, "tuned ", problem.problem().short_text(), " in ", result.wall_s,
       " s: ", result.record.config, " takes ", result.record.median_us, " us, the default ", result.record.default_median_us,
-      " us (", result.timed, " of ", result.candidates, " candidates timed)");
+      " us (", result.timed, " of ", result.candidates, " candidates timed)",
+      disturbance.empty() ? "" : "; disturbed: ", disturbance);
   return {
       {parse_fields(result.record.config, "tuned config")}, result.wall_s, result.compiled > 0 ? 1e3 * result.compile_s : 0};
 }
@@ -276,7 +279,7 @@ std::optional<Tuned> ConfigChoices::tune_where(const PlanRequest& request, Tunin
   // Written by another program: check it like a caller's.
   tuned.config = request.problem->complete_config(parts_.device->info(), tuned.config);
   say(parts_.options, Level::info, "tuned ", request.problem->problem().short_text(), " in a child process in ",
-      tuned.wall_s, " s: ", tuned.config.text());
+      tuned.wall_s, " s: ", tuned.config.text(), tuned.disturbance.empty() ? "" : "; disturbed: ", tuned.disturbance);
   return tuned;
 }
 

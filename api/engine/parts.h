@@ -28,7 +28,8 @@ struct PlanTable;
 struct Tuned {
   Config config;
   double wall_s = 0;
-  double compile_ms = 0;  ///< of all candidates that this process compiled
+  double compile_ms = 0;      ///< of all candidates that this process compiled
+  std::string disturbance{};  ///< disturbance_text() of the record
 };
 /// Tunes a problem and stores the record; nullopt if the engine should go on without tuning.
 using Tuner = std::function<std::optional<Tuned>(const ParsedProblem& problem)>;

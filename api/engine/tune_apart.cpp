@@ -48,7 +48,10 @@ Tuned parse_answer(const std::string& out) {
   text.remove_prefix(text.rfind('\n') + 1);  // npos + 1 is 0
   const Fields answer = parse_fields(text, "answer of the tuning process");
   if (answer.contains("error")) throw Error(parse_code(answer.string("error")), answer.string("message"));
-  return {{parse_fields(answer.string("config"), "tuned config")}, answer.real("wall_s"), answer.real("compile_ms")};
+  return {{parse_fields(answer.string("config"), "tuned config")},
+          answer.real("wall_s"),
+          answer.real("compile_ms"),
+          answer.contains("disturbed") ? answer.string("disturbed") : ""};
 }
 
 constexpr const char* progress_mark = "progress ";
@@ -114,7 +117,9 @@ std::string progress_text(int done, int total, const std::string& what) {
 }
 
 std::string answer_text(const Tuned& tuned) {
-  return Fields{{"config", tuned.config.text()}, {"wall_s", tuned.wall_s}, {"compile_ms", tuned.compile_ms}}.text();
+  Fields fields{{"config", tuned.config.text()}, {"wall_s", tuned.wall_s}, {"compile_ms", tuned.compile_ms}};
+  if (!tuned.disturbance.empty()) fields.set("disturbed", tuned.disturbance);  // a text without characters is no value
+  return fields.text();
 }
 
 std::string answer_text(const Error& error) {

@@ -1,6 +1,7 @@
 #include "jit/cuda/device.h"
 
 #include "jit/cuda/context_scope.h"
+#include "jit/cuda/nvml.h"
 #include "jit/cuda/timer.h"
 
 namespace tunesmith {

@@ -11,13 +11,14 @@
 namespace tunesmith {
 
 class CudaTimer;
+class Nvml;
 
 struct CudaDeviceOptions {
   int ordinal = 0;  ///< CUDA ordinal, after CUDA_VISIBLE_DEVICES
   /// Folder of the lock file that serializes measurements. Default empty: the system's temporary folder.
   std::filesystem::path lock_folder;
-  /// Whether provenance() asks NVML for the power limit.
-  bool use_nvml = true;
+  /// NVML's path or name, for provenance() and conditions(). Empty: neither asks it.
+  std::string nvml_library = "libnvidia-ml.so.1";
 };
 
 /// A GPU. Thread-safe. Enqueued work must be complete before a module or the device is destroyed.
@@ -31,6 +32,7 @@ class CudaDevice final : public Device {
 
   const DeviceInfo& info() const noexcept override { return info_; }
   std::map<std::string, std::string> provenance() const override;
+  DeviceConditions conditions() const override;
 
   void* allocate(std::size_t bytes) override;
   void release(void* memory) noexcept override;
@@ -69,6 +71,8 @@ class CudaDevice final : public Device {
   mutable std::mutex mutex_;  // guards the members below
   mutable cuda::ContextHandle primary_ = nullptr;
   mutable std::map<std::string, std::string> provenance_;
+  mutable std::mutex nvml_mutex_;  // guards the member below; asking takes too long for the other mutex
+  mutable std::unique_ptr<const Nvml> nvml_;
   std::mutex timer_mutex_;  // held for a whole measurement
   std::unique_ptr<CudaTimer> timer_;
 };

@@ -1,55 +1,12 @@
-// Facts that a measurement depends on in addition to the device class: driver, clocks, power limit.
-
-#include <dlfcn.h>
+// Facts that a measurement depends on in addition to the device class: driver, clocks, power limit, and who else is there.
 
 #include <fstream>
 
 #include "jit/cuda/device.h"
+#include "jit/cuda/nvml.h"
 
 namespace tunesmith {
 namespace {
-
-// NVML, declared from its public documentation. Opened only here, because its initialization takes milliseconds.
-class Nvml {
- public:
-  Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
-    if (library_ == nullptr) return;
-    const auto init = symbol<int (*)(unsigned)>("nvmlInitWithFlags");
-    constexpr unsigned do_not_attach_gpus = 2;  // NVML_INIT_FLAG_NO_ATTACH: attach only the GPU that is queried
-    ready_ = init != nullptr && init(do_not_attach_gpus) == 0;
-  }
-  ~Nvml() {
-    if (const auto shutdown = ready_ ? symbol<int (*)()>("nvmlShutdown") : nullptr; shutdown != nullptr) shutdown();
-    if (library_ != nullptr) dlclose(library_);
-  }
-  Nvml(const Nvml&) = delete;
-  Nvml& operator=(const Nvml&) = delete;
-
-  /// Returns 0 if unknown.
-  unsigned power_limit_mw(const std::string& uuid) const {
-    using Device = void*;
-    const auto by_uuid = symbol<int (*)(const char*, Device*)>("nvmlDeviceGetHandleByUUID");
-    const auto limit = symbol<int (*)(Device, unsigned*)>("nvmlDeviceGetEnforcedPowerLimit");
-    Device device = nullptr;
-    unsigned milliwatts = 0;
-    if (!ready_ || by_uuid == nullptr || limit == nullptr || by_uuid(uuid.c_str(), &device) != 0) return 0;
-    return limit(device, &milliwatts) == 0 ? milliwatts : 0;
-  }
-  std::string driver_version() const {
-    const auto version = symbol<int (*)(char*, unsigned)>("nvmlSystemGetDriverVersion");
-    char text[96] = {};
-    return ready_ && version != nullptr && version(text, sizeof text - 1) == 0 ? text : "";
-  }
-
- private:
-  template <typename Function>
-  Function symbol(const char* name) const {
-    return library_ != nullptr ? reinterpret_cast<Function>(dlsym(library_, name)) : nullptr;
-  }
-
-  void* library_;
-  bool ready_ = false;
-};
 
 std::string loaded_driver_version() {
   std::string version;
@@ -71,14 +28,21 @@ std::map<std::string, std::string> CudaDevice::provenance() const {
   facts["sm_clock_khz"] = std::to_string(attribute(cuda::DeviceAttribute::clock_rate_khz));
   facts["memory_clock_khz"] = std::to_string(attribute(cuda::DeviceAttribute::memory_clock_rate_khz));
   std::string version = loaded_driver_version();
-  if (options_.use_nvml) {
-    const Nvml nvml;
+  if (!options_.nvml_library.empty()) {
+    const Nvml nvml(options_.nvml_library);
     if (version.empty()) version = nvml.driver_version();
     if (const unsigned milliwatts = nvml.power_limit_mw(uuid_); milliwatts != 0)
       facts["power_limit_w"] = std::to_string(milliwatts / 1000);
   }
   if (!version.empty()) facts["driver"] = version;
   return provenance_ = std::move(facts);
+}
+
+DeviceConditions CudaDevice::conditions() const {
+  if (options_.nvml_library.empty()) return {};
+  const std::lock_guard lock(nvml_mutex_);
+  if (nvml_ == nullptr) nvml_ = std::make_unique<const Nvml>(options_.nvml_library);
+  return nvml_->conditions(uuid_);
 }
 
 }  // namespace tunesmith

@@ -237,6 +237,7 @@ class ScriptedDevice : public Device {
   std::map<std::string, std::string> facts_now{{"driver", "1"}, {"device_uuid", "a"}};
   double slowdown_per_call = 1;  ///< of every kernel, from one measurement to the next
   std::function<void()> on_timing;
+  DeviceConditions conditions_now{};
 
   std::vector<int> timed;                ///< widths in the order in which they were timed
   std::vector<std::vector<int>> rounds;  ///< the same, one entry per call of time_us
@@ -246,6 +247,7 @@ class ScriptedDevice : public Device {
 
   const DeviceInfo& info() const noexcept override { return info_; }
   std::map<std::string, std::string> provenance() const override { return facts_now; }
+  DeviceConditions conditions() const override { return conditions_now; }
   void* allocate(std::size_t bytes) override {
     if (allocated_bytes + static_cast<std::int64_t>(bytes) > free_bytes)
       throw Error(ErrorCode::out_of_memory, bytes, " bytes are not there");

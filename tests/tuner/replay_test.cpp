@@ -36,7 +36,7 @@ class ReplayTest : public testing::Test {
     for (int width = 1; width <= widths; ++width)
       trials.push_back({"variant=block,width=" + std::to_string(1 << width), "timed", time_us(width), 0.001, 20, ""});
     TuningRecord stored = record(cols);
-    stored.config = trials.front().config;
+    stored.config = std::ranges::min_element(trials, {}, &Trial::median_us)->config;
     stored.default_median_us = time_us(1);
     cache.store_record(stored, trials);
   }
@@ -62,7 +62,7 @@ TEST_F(ReplayTest, CountsTimingsAndRegret) {
   EXPECT_EQ(lost.neighbours, 3);
   EXPECT_EQ(lost.candidates, widths);
   EXPECT_EQ(lost.timed, widths);
-  EXPECT_EQ(lost.chosen_timed, 4);
+  EXPECT_EQ(lost.chosen_timed, 3);
   EXPECT_NEAR(lost.regret, 100.0 / 96 - 1, 1e-12);
   EXPECT_TRUE(lost.other_winner);
 }
@@ -70,7 +70,7 @@ TEST_F(ReplayTest, CountsTimingsAndRegret) {
 TEST_F(ReplayTest, NeighboursThatAgreeFindTheSameWinner) {
   for (const std::int64_t cols : {724, 1024, 1448}) store(cols, fastest_at_12);
   const Replay same = replayed(1024);
-  EXPECT_EQ(same.chosen_timed, 4);
+  EXPECT_EQ(same.chosen_timed, 3);
   EXPECT_EQ(same.regret, 0);
   EXPECT_FALSE(same.other_winner);
 }
@@ -138,7 +138,7 @@ void load(const std::string& file, Cache& cache) {
                     "digest",    "policy"};
       record.default_median_us = std::stod(cells.at(5));
       record.problem = cells.at(6);
-      record.config = "variant=block";
+      record.config = cells.size() > 7 ? cells[7] : "unknown=1";  // which the first extract does not have
     } else {
       trials.push_back(
           {cells.at(1), cells.at(2), std::stod(cells.at(3)), std::stod(cells.at(4)), std::stoi(cells.at(5)), ""});
@@ -147,34 +147,38 @@ void load(const std::string& file, Cache& cache) {
   store();
 }
 
-// Trials of an H200 (driver 580.159.04, 2026-11-23): the cache of `tunesmith prewarm --spec bench/neighbours.json --effort
-// quick
-// --budget 3s`. The bounds of the regret are the targets; fewer lists than 35 of 62 keys would be a worse ranking.
-TEST(StoredTrials, AFifthOfTheTimingsWithinThePromisedRegret) {
+std::vector<Replay> replay_file(const std::string& file) {
   Cache cache({.file = {}, .system_files = {}, .warn = {}, .remote = {}});
-  load("quick_trials.tsv", cache);
+  load(file, cache);
   std::vector<Replay> all;
-  std::map<std::string, std::vector<Replay>> by_op;
   for (const TuningRecord& record : cache.list_records()) {
     const auto result = replay(record, cache);
-    ASSERT_TRUE(result) << record.key.op << " " << record.key.n_cols;
-    if (result->neighbours > 0) {
-      EXPECT_LE(5 * result->chosen_timed, result->timed) << record.key.op << " " << record.key.n_cols;
-    }
-    all.push_back(*result);
-    by_op[record.key.op].push_back(*result);
+    EXPECT_TRUE(result) << record.key.op << " " << record.key.n_cols;
+    if (result) all.push_back(*result);
   }
+  return all;
+}
+
+// Trials of H200s: the caches of `tunesmith prewarm --effort quick --budget 3s` with `--spec bench/neighbours.json`
+// (2026-11-23) and `--spec bench/neighbours_dense.json` (2026-11-24). The bounds are the targets; fewer lists would be a
+// worse ranking.
+TEST(StoredTrials, AFifthOfTheTimingsWithinThePromisedRegret) {
+  std::vector<Replay> all = replay_file("quick_trials.tsv");
+  const std::vector<Replay> dense = replay_file("dense_trials.tsv");
+  EXPECT_LE(summarize(all).p95_regret, 0.015);
+  EXPECT_GE(summarize(all).lists, 35);
+  EXPECT_LE(summarize(dense).p95_regret, 0.015);
+  EXPECT_GE(summarize(dense).lists, 28);
+  all.insert(all.end(), dense.begin(), dense.end());
   const ReplaySummary summary = summarize(all);
-  EXPECT_EQ(summary.keys, 62);
-  EXPECT_GE(summary.lists, 35);
+  EXPECT_EQ(summary.keys, 103);
   EXPECT_LE(summary.share_of_timings, 0.2);
-  EXPECT_LE(summary.worst_regret, 0.05);
-  EXPECT_EQ(by_op.size(), 5u);
-  for (const auto& [op, replays] : by_op) {
-    const ReplaySummary of_op = summarize(replays);
-    EXPECT_GE(of_op.lists, 2) << op;
-    EXPECT_LE(of_op.p95_regret, 0.015) << op;
-  }
+  EXPECT_LE(summary.p95_regret, 0.015);
+  EXPECT_LE(summary.worst_regret, 0.02);
+  for (const Replay& each : all)
+    if (each.neighbours > 0) {
+      EXPECT_LE(each.chosen_timed, std::max(3, (each.candidates + 2) / 4)) << each.key.op << " " << each.key.n_cols;
+    }
 }
 
 // As in a cache with fewer records: what is far away is not trusted.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tests/tuner/fakes.h"
+#include "tuner/disturbance.h"
 #include "tuner/select.h"
 
 namespace tunesmith {
@@ -512,6 +513,59 @@ TEST_F(Tune, RepeatsAtMostTwice) {
   device.on_timing = [&] { device.slowdown_per_call = 1.002; };
   EXPECT_EQ(tune_now().record.provenance.at("repeats"), "2");
   EXPECT_EQ(device.rounds.size(), 1u + 3u + 300u);
+}
+
+// The power limit throttles the second half of the final, and its repetition; then nothing changes any more.
+TEST_F(Tune, RecordsWhyClocksFell) {
+  options.effort = Effort::full;
+  device.conditions_now = {1980, {}, {}};
+  device.on_timing = [&] {
+    const bool is_slowed = device.rounds.size() == 60;
+    device.slowdown_per_call = is_slowed ? 1980.0 / 1620 : 1;
+    if (is_slowed) device.conditions_now = {1620, {"power cap"}, {}};
+  };
+  const TuningRecord record = tune_now().record;
+  EXPECT_EQ(record.provenance.at("repeats"), "1");
+  EXPECT_EQ(record.provenance.at("disturbed"), "clocks fell from 1980 to 1620 MHz: power cap");
+}
+
+// Its kernels run in every round, in between: the times tell nothing.
+TEST_F(Tune, RepeatsAFinalDuringWhichAnotherProcessCame) {
+  options.effort = Effort::full;
+  device.on_timing = [&] {
+    if (device.rounds.size() == 60) device.conditions_now.other_processes = {1234};
+  };
+  const TuningRecord record = tune_now().record;
+  EXPECT_EQ(record.provenance.at("repeats"), "1");
+  EXPECT_EQ(record.provenance.at("disturbed"), "another process uses the GPU: pid 1234");
+  EXPECT_EQ(device.rounds.size(), 1u + 3u + 100u + 100u);
+}
+
+// As a notebook that holds a context and does nothing.
+TEST_F(Tune, RecordsAProcessThatStaysAndRepeatsNothing) {
+  device.conditions_now.other_processes = {7, 1234};
+  const TuningRecord record = tune_now().record;
+  EXPECT_FALSE(record.provenance.contains("repeats"));
+  EXPECT_EQ(record.provenance.at("disturbed"), "other processes use the GPU: pids 7, 1234");
+}
+
+TEST_F(Tune, ClocksThatStayAreNoDisturbance) {
+  device.conditions_now = {1980, {"power cap"}, {}};
+  device.on_timing = [&] { device.conditions_now.sm_clock_mhz = device.rounds.size() % 2 == 0 ? 1980 : 1900; };
+  EXPECT_FALSE(tune_now().record.provenance.contains("disturbed"));
+}
+
+TEST(Disturbance, ClocksThatRiseNameWhatHeldThem) {
+  Disturbance disturbance;
+  EXPECT_FALSE(disturbance.observe({1200, {"temperature", "power brake"}, {}}));
+  EXPECT_FALSE(disturbance.observe({1980, {}, {}}));
+  EXPECT_EQ(disturbance.text(), "clocks rose from 1200 to 1980 MHz after: temperature, power brake");
+}
+
+TEST(Disturbance, UnknownClocksSayNothing) {
+  Disturbance disturbance;
+  for (const int mhz : {1980, 0, 1980}) EXPECT_FALSE(disturbance.observe({mhz, {"power cap"}, {}}));
+  EXPECT_EQ(disturbance.text(), "");
 }
 
 TEST_F(Tune, ProgressIsMonotonicAndFromTheTuningThread) {

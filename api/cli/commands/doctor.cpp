@@ -69,6 +69,9 @@ Finding look_for_gpus() {
                {"mig", info.mig},
                {"device_class", info.device_class()},
                {"provenance", device->provenance()}};
+      const DeviceConditions now = device->conditions();
+      gpu["sm_clock_now_mhz"] = now.sm_clock_mhz > 0 ? Json(now.sm_clock_mhz) : Json();
+      gpu["slowed_by"] = now.slowed_by;
       finding.lines.emplace_back("GPU cuda:" + std::to_string(ordinal),
                                  info.name + ", " + name(info.arch) + ", " + std::to_string(info.sm_count) +
                                      " multiprocessors, " + bytes_text(static_cast<double>(info.memory_bytes)) + ", L2 " +
@@ -76,6 +79,8 @@ Finding look_for_gpus() {
                                      bytes_text(static_cast<double>(info.smem_bytes_per_block)) + " per block" +
                                      (info.mig ? ", MIG " + info.partition : ""));
       for (const auto& [fact, value] : device->provenance()) finding.lines.emplace_back("  " + fact, value);
+      if (now.sm_clock_mhz > 0) finding.lines.emplace_back("  sm_clock_now", std::to_string(now.sm_clock_mhz) + " MHz");
+      if (!now.slowed_by.empty()) finding.lines.emplace_back("  slowed_by", join(now.slowed_by));
       finding.facts["gpus"].push_back(std::move(gpu));
     } catch (const Error& error) {
       finding.lines.emplace_back("GPU cuda:" + std::to_string(ordinal), error.what());

@@ -40,7 +40,8 @@ int tune_for_engine(TuneRequest request, const EngineOptions& options) {
     const Json result = tune_here(request, options);
     line = answer_text(Tuned{{parse_fields(result["config"].get<std::string>(), "tuned config")},
                              result["wall_s"],
-                             result["compiled"].get<int>() > 0 ? 1e3 * result["compile_s"].get<double>() : 0});
+                             result["compiled"].get<int>() > 0 ? 1e3 * result["compile_s"].get<double>() : 0,
+                             result["disturbed"].get<std::string>()});
   } catch (const Error& error) {
     line = answer_text(error);
     code = exit_code(error.code());

@@ -8,6 +8,7 @@
 #include "api/cli/page/html.h"
 #include "api/cli/page/tensor_cores.h"
 #include "api/cli/report/run_report.h"
+#include "tuner/recorded.h"
 
 namespace tunesmith::cli {
 namespace {
@@ -98,6 +99,7 @@ std::string summary(const TuningPage& page) {
       {"default configuration", microseconds(record.default_median_us) + ": the fastest is " + times(factor) + " as fast"},
       {"effort", record.effort},
       {"measured", date_text(record.created_unix_s)},
+      {"disturbed", disturbance_text(record)},
       {"use", page.use}};
   for (const char* name : {"driver", "sm_clock_khz", "power_limit_w", "tunesmith"})
     if (const auto found = record.provenance.find(name); found != record.provenance.end())

@@ -10,6 +10,7 @@
 #include "api/engine/child_process.h"
 #include "api/engine/parts.h"
 #include "templates/op.h"
+#include "tuner/recorded.h"
 #include "tuner/tune.h"
 
 namespace tunesmith::cli {
@@ -115,6 +116,7 @@ Json tuning_facts(const Problem& problem, const DeviceInfo& device, const TuneRe
           {"timed", result.timed},
           {"neighbours", result.neighbours},
           {"why_all_tried", result.why_all_tried},
+          {"disturbed", disturbance_text(record)},
           {"wall_s", result.wall_s},
           {"compile_s", result.compile_s},
           {"cache", cache_file.string()},

@@ -62,6 +62,7 @@ void print(const Problem& problem, const Json& result) {
                                 fixed(result["wall_s"], 2) + " s (compiling " + fixed(result["compile_s"], 2) + " s)"
                           : "a record exists; --force measures again"},
       {"neighbours", neighbours_text(result)},
+      {"disturbed", result["disturbed"]},
       {"cache", result["cache"]},
   });
   if (!result["trials"].empty()) text += "\n" + trials_table(result);

@@ -117,6 +117,18 @@ TEST(Page, ShowsTheTuning) {
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
 }
 
+TEST(Page, ShowsWhatDisturbedTheTuning) {
+  TuningPage page = example();
+  EXPECT_EQ(text_of(html(page)).find("disturbed"), std::string::npos);
+  page.record.provenance["disturbed"] = "clocks fell from 1980 to 1620 MHz: power cap";
+  page.record.provenance["drift"] = "+12%";
+  page.record.provenance["repeats"] = "2";
+  EXPECT_NE(text_of(html(page))
+                .find("clocks fell from 1980 to 1620 MHz: power cap; times changed by +12%; the final was measured "
+                      "again 2 times"),
+            std::string::npos);
+}
+
 TEST(Page, ShowsTheShareOfTheTensorCores) {
   TuningPage page = example();
   page.record.key.op = "attention";

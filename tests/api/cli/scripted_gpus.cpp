@@ -62,7 +62,7 @@ void measure(const Asked& asked, const std::function<void(const char*)>& log) {
   const std::size_t colon = asked.device.find(':');
   CudaDeviceOptions options;
   options.ordinal = colon == std::string::npos ? 0 : number(std::string_view(asked.device).substr(colon + 1));
-  options.use_nvml = false;
+  options.nvml_library.clear();
   std::this_thread::sleep_for(wanted("SCRIPTED_COMPILE_MS"));
   log("compiled");
   if (asked.has_turn) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <array>
 #include <bit>
 #include <set>
 #include <thread>
@@ -18,9 +19,14 @@ namespace {
 
 using fakes::expect_error;
 
-/// A scripted device whose kernels may take tensor maps.
+/// A scripted device whose kernels may take tensor maps, and of which one stream may be captured.
 class MappedDevice : public fakes::ScriptedDevice {
  public:
+  std::atomic<Stream> captured{nullptr};
+
+  bool is_capturing(Stream stream) const override {
+    return ScriptedDevice::is_capturing(stream) || (stream != nullptr && stream == captured);
+  }
   std::unique_ptr<PreparedTensorMap> prepare_tensor_map(const LaunchPlan::TensorMap&, const std::string&) override {
     struct IdleMap : PreparedTensorMap {
       void encode(void*, void*) const override {}
@@ -329,6 +335,34 @@ TEST(Capacity, ExistingPlansWorkDuringACaptureAfterOthersWereDropped) {
   EXPECT_GT(scripted.device->launches, launches);
   EXPECT_EQ(scripted.device->allocations, allocations);
   expect_error([&] { engine.run(decode(1), arrays); }, ErrorCode::capturing, {"capture"});
+}
+
+TEST(Capacity, OtherStreamsDropPlansDuringACapture) {
+  EngineOptions options = fakes::in_mode(Mode::off);
+  options.plan_capacity = 8;
+  ScriptedEngine scripted(options);
+  Engine& engine = *scripted.engine;
+  const AttentionArrays arrays = far_arrays();
+  std::array<std::byte, 2> streams{};
+  Stream const captured = &streams[0], other = &streams[1];
+  const Plan held = engine.prepare(SoftmaxProblem::contiguous(2, 8, DType::f32));
+  std::array<float, 32> memory{};
+  held.launch(memory.data(), memory.data() + 16, captured);
+  engine.run(decode(6001), arrays, captured);
+  scripted.device->captured = captured;
+  engine.run(decode(6001), arrays, captured);
+  std::jthread([&] {
+    for (std::int64_t seq_kv = 1; seq_kv <= 200; ++seq_kv) engine.run(decode(seq_kv), arrays, other);
+  }).join();
+  EXPECT_LE(engine.parts().plans->calls.size(), 8u);
+  const int launches = scripted.device->launches;
+  memory[16] = 0;
+  held.launch(memory.data(), memory.data() + 16, captured);
+  EXPECT_GT(scripted.device->launches, launches);
+  EXPECT_FLOAT_EQ(memory[16], 0.125f);
+  expect_error([&] { engine.run(decode(6001), arrays, captured); }, ErrorCode::capturing, {"capture"});
+  scripted.device->captured = nullptr;
+  engine.run(decode(6001), arrays, captured);
 }
 
 TEST(Capacity, MemoryDoesNotGrowWithTheNumberOfShapes) {

@@ -130,6 +130,13 @@ TEST_F(TuningProcess, ItsAnswerIsUsed) {
   EXPECT_EQ(fake.logged("warning: "), 0);
 }
 
+TEST_F(TuningProcess, WhatDisturbedItIsLogged) {
+  const std::string cause = "clocks fell from 1980 to 1620 MHz: power cap; other processes use the GPU: pids 7, 1234";
+  const Behavior behavior("answers", answer_text(Tuned{{parse_fields(default_config(), "config")}, 0.5, 20, cause}));
+  fake.engine->prepare(with_user_function());
+  EXPECT_EQ(fake.logged("disturbed: " + cause), 1);
+}
+
 TEST_F(TuningProcess, ItsProgressIsReported) {
   const Behavior behavior("answers", answer_text(Tuned{{parse_fields(default_config(), "config")}, 0.5, 20}));
   std::vector<std::string> steps;

@@ -33,7 +33,7 @@ class CudaDeviceTest : public testing::Test {
     if (device_ == nullptr)
       device_ = std::make_unique<CudaDevice>(
           Driver::open(FAKE_LIBCUDA),
-          CudaDeviceOptions{.ordinal = ordinal_, .lock_folder = folder_.path(), .use_nvml = false});
+          CudaDeviceOptions{.ordinal = ordinal_, .lock_folder = folder_.path(), .nvml_library = nvml_library_});
     return *device_;
   }
   /// Returns the smallest image that passes check_cubin().
@@ -75,6 +75,7 @@ class CudaDeviceTest : public testing::Test {
   cuda::Result (*push_)(cuda::ContextHandle) = nullptr;
   cuda::Result (*pop_)(cuda::ContextHandle*) = nullptr;
   int ordinal_ = 0;
+  std::string nvml_library_;
   std::unique_ptr<CudaDevice> device_;
   std::byte params_[16] = {};
 };

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """extract_trials.py FILE.db > trials.tsv: writes the records and trials of a cache file that the replay test reads.
 
-A line is "record", op, problem class, n_cols, bucket of rows, time of the default, problem; or "trial", configuration,
+A line is "record", op, problem class, n_cols, bucket of rows, time of the default, problem, choice; or "trial", configuration,
 status, median, mad (microseconds), samples. Trials follow their record. Records without two timed trials are left out.
 """
 
 import sqlite3
 import sys
 
-FIELDS = "id, op, problem_class, n_cols, rows_bucket, default_median_us, problem"
+FIELDS = "id, op, problem_class, n_cols, rows_bucket, default_median_us, problem, config"
 
 
 def text(value):
