@@ -181,7 +181,8 @@ Context& ResidentGroup::next() noexcept {
 
 void ResidentGroup::wait_in(Fiber& fiber, Wait wait) {
   fiber.wait = wait;
-  switch_context(fiber, next());
+  Context& to = next();
+  if (&to != &fiber) switch_context(fiber, to);  // nobody else can go on, and what this one waits for has come
   fiber.wait = Wait::nothing;
 }
 

@@ -25,7 +25,7 @@ std::int64_t threads(const TypedConfig& config, const Settings& settings) {
   return config.variant == Variant::simt ? config.threads : aux_pass(settings).warps * 32;
 }
 
-std::int64_t mma_bytes(const MmaPass& pass, const attention::Settings& settings) {
+std::int64_t mma_bytes(const MmaPass& pass, const Settings& settings) {
   TypedConfig config;
   config.variant = Variant::mma;
   config.queries = pass;
@@ -82,13 +82,13 @@ MmaPass aux_pass(const Settings& settings) {
   constexpr std::int64_t least = 99 << 10;  // a block's shared memory on every GPU of sm_80 and later
   constexpr std::array<int, 3> streamed{64, 32, 16};
   for (const int tile_kv : streamed)
-    if (const MmaPass pass{4, 64, tile_kv, 1, false}; mma_bytes(pass, settings.forward) <= least) return pass;
+    if (const MmaPass pass{4, 64, tile_kv, 1, false}; mma_bytes(pass, settings) <= least) return pass;
   return {2, 32, 16, 1, false};
 }
 
 std::int64_t aux_smem_bytes(const TypedConfig& config, const Settings& settings) {
-  if (config.variant != Variant::simt) return mma_bytes(aux_pass(settings), settings.forward);
-  return config.smem_bytes(Pass::queries, settings.forward) + tile_bytes(config.tile_q, config.tile_kv);
+  if (config.variant != Variant::simt) return mma_bytes(aux_pass(settings), settings);
+  return config.smem_bytes(Pass::queries, settings) + tile_bytes(config.tile_q, config.tile_kv);
 }
 
 std::string aux_config_text(const TypedConfig& config, const Settings& settings) {

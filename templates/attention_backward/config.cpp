@@ -63,12 +63,14 @@ std::int64_t mma_smem_bytes(const MmaPass& pass, const attention::Settings& sett
 }
 std::int64_t slabs(std::int64_t width) { return (width + 63) / 64; }
 /// As WgmmaBackwardTiles lays it out.
-std::int64_t wgmma_smem_bytes(const TypedConfig& config, const attention::Settings& settings) {
+std::int64_t wgmma_smem_bytes(const TypedConfig& config, const Settings& problem) {
+  const attention::Settings& settings = problem.forward;
   constexpr std::int64_t row = 128;
   const bool by_gradient = config.roles == Roles::gradients;
   const std::int64_t kept = config.kept(Pass::keys), weights = by_gradient ? config.tile_q / 16 * 128 * 16 : 0;
   const std::int64_t all_slabs = slabs(settings.head_dim) + slabs(settings.head_dim_v);
-  const std::int64_t pieces = config.tile_q / 64 * slabs(settings.head_dim), stages = by_gradient ? 0 : pieces < 2 ? 1 : 2;
+  const std::int64_t pieces = config.tile_q / 64 * slabs(settings.head_dim);
+  const std::int64_t stages = by_gradient ? 0 : pieces < 2 && !config.separate_adders(problem) ? 1 : 2;
   return all_slabs * row * (kept + config.stages * config.tile_q) + 2 * (kept / 64 * config.tile_q * row + weights) +
          stages * 64 * 64 * 4 + config.stages * 2 * config.tile_q * 4 + 8 * (4 * config.stages + 11);
 }
@@ -95,11 +97,15 @@ Config TypedConfig::to_config() const {
   return written_or_repeat<TypedConfig>(*this, [](const TypedConfig& typed) { return fields_of(typed, described); });
 }
 
-int TypedConfig::block_threads(Pass pass) const noexcept {
+bool TypedConfig::separate_adders(const Settings& settings) const noexcept {
+  return variant == Variant::wgmma && roles == Roles::keys && settings.deterministic;
+}
+
+int TypedConfig::block_threads(Pass pass, const Settings& settings) const noexcept {
   switch (variant) {
     case Variant::simt: return threads;
     case Variant::mma: return mma(pass).warps * 32;
-    case Variant::wgmma: return pass == Pass::keys ? 384 : 0;
+    case Variant::wgmma: return pass == Pass::keys ? separate_adders(settings) ? 512 : 384 : 0;
   }
   return 0;
 }
@@ -110,10 +116,11 @@ int TypedConfig::kept(Pass pass) const noexcept {
   return pass == Pass::keys ? tile_kv : tile_q;
 }
 
-std::int64_t TypedConfig::smem_bytes(Pass pass, const attention::Settings& settings) const noexcept {
-  if (variant == Variant::mma) return mma_smem_bytes(mma(pass), settings);
+std::int64_t TypedConfig::smem_bytes(Pass pass, const Settings& settings) const noexcept {
+  const attention::Settings& forward = settings.forward;
+  if (variant == Variant::mma) return mma_smem_bytes(mma(pass), forward);
   if (variant == Variant::wgmma) return pass == Pass::keys ? wgmma_smem_bytes(*this, settings) : 0;
-  return pass == Pass::keys ? simt_smem_bytes(tile_kv, tile_q, settings) : simt_smem_bytes(tile_q, tile_kv, settings);
+  return pass == Pass::keys ? simt_smem_bytes(tile_kv, tile_q, forward) : simt_smem_bytes(tile_q, tile_kv, forward);
 }
 
 int TypedConfig::registers_needed(Pass pass, const attention::Settings& settings) const noexcept {
@@ -197,16 +204,16 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
         (!forward.varlen && forward.batch > 1 && tensor.batch_stride == 0))
       return std::string("TMA has no strides of 0; ") + gradient.name + " has one";
   }
-  // Measured with ptxas: S of the next 128 queries leaves no registers for more.
+  // Measured with ptxas: S of the next 128 queries leaves no registers for more. In blocks of more than 384 threads ptxas
+  // serializes products that it does not serialize otherwise.
   const bool masked = !forward.mask_mod.empty();
-  const bool crowded =
-      config.ahead && config.roles == Roles::keys &&
-      ((config.tile_q == 128 && (settings.dslopes || forward.varlen || masked)) || (masked && settings.deterministic));
+  const bool crowded = config.ahead && config.roles == Roles::keys &&
+                       (settings.deterministic || (config.tile_q == 128 && (settings.dslopes || forward.varlen || masked)));
   const bool random = config.tile_q == 128 && forward.dropout > 0;  // bits of 64 pairs of a thread
   if (const int registers = config.registers_needed(Pass::keys, forward) + (crowded ? 24 : 0) + (random ? 32 : 0);
       registers > 208)
     return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are 208";
-  if (const std::int64_t bytes = config.smem_bytes(Pass::keys, forward); bytes > device.smem_bytes_per_block)
+  if (const std::int64_t bytes = config.smem_bytes(Pass::keys, settings); bytes > device.smem_bytes_per_block)
     return "tiles of these sizes take " + std::to_string(bytes) + " bytes of shared memory; a block has " +
            std::to_string(device.smem_bytes_per_block);
   return {};
@@ -234,11 +241,11 @@ std::string why_invalid(const TypedConfig& config, const Settings& settings, con
       !reason.empty())
     return reason;
   for (const Pass pass : {Pass::keys, Pass::queries}) {
-    const int limit = std::min(255, device.registers_per_sm / config.block_threads(pass) / 8 * 8);
+    const int limit = std::min(255, device.registers_per_sm / config.block_threads(pass, settings) / 8 * 8);
     if (const int registers = config.registers_needed(pass, settings.forward); registers > limit)
       return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are " +
              std::to_string(limit);
-    if (const std::int64_t bytes = config.smem_bytes(pass, settings.forward); bytes > device.smem_bytes_per_block)
+    if (const std::int64_t bytes = config.smem_bytes(pass, settings); bytes > device.smem_bytes_per_block)
       return "tiles of these sizes take " + std::to_string(bytes) + " bytes of shared memory; a block has " +
              std::to_string(device.smem_bytes_per_block);
   }

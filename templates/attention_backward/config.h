@@ -54,11 +54,13 @@ struct TypedConfig {
 
   const MmaPass& mma(Pass pass) const noexcept { return pass == Pass::keys ? keys : queries; }
   /// Threads of a block.
-  int block_threads(Pass pass) const noexcept;
+  int block_threads(Pass pass, const Settings& settings) const noexcept;
   /// Keys, or queries, of a block.
   int kept(Pass pass) const noexcept;
   /// Dynamic shared memory of a block.
-  std::int64_t smem_bytes(Pass pass, const attention::Settings& settings) const noexcept;
+  std::int64_t smem_bytes(Pass pass, const Settings& settings) const noexcept;
+  /// Returns whether blocks of wgmma have warps that do nothing but load tiles and add to the sums of dq in order.
+  bool separate_adders(const Settings& settings) const noexcept;
   /// Estimates the registers that a thread needs.
   int registers_needed(Pass pass, const attention::Settings& settings) const noexcept;
 };

@@ -62,8 +62,7 @@ std::string wgmma_instructions(const TypedConfig& config, const Settings& settin
 }
 
 std::string config_text(const TypedConfig& config, const Settings& settings) {
-  const std::int64_t keys = config.smem_bytes(Pass::keys, settings.forward),
-                     queries = config.smem_bytes(Pass::queries, settings.forward);
+  const std::int64_t keys = config.smem_bytes(Pass::keys, settings), queries = config.smem_bytes(Pass::queries, settings);
   const std::string why = "the host asks for as much shared memory";
   if (config.variant == Variant::mma)
     return mma_text("keys_config", config.keys) + mma_text("queries_config", config.queries) +
@@ -107,7 +106,9 @@ void describe(const TypedConfig& config, const Settings& settings, SourceParts& 
         config.roles == Roles::keys
             ? "two warpgroups of 64 keys each compute S, P, dP, dS, dk and dv of tiles of " + queries + " queries"
             : "one warpgroup computes S, P and dv of tiles of " + queries + " queries, another one dP, dS and dk";
-    parts.threads += "; a third one loads tiles through TMA and computes dq";
+    parts.threads += config.separate_adders(settings)
+                         ? "; a third one computes dq, and warps of a fourth one load tiles through TMA and sum dq"
+                         : "; a third one loads tiles through TMA and computes dq";
     return;
   }
   parts.algorithm =
@@ -302,16 +303,17 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   parts.kernels =
       common_entry("attention_backward_prepare", prepare_threads, "attention_backward_prepare<Element, shape, backward>");
   if (wgmma) {
-    parts.kernels += entry("attention_backward", std::to_string(typed.block_threads(Pass::keys)) + ", 1", argument.type,
-                           "attention_backward_wgmma<Element, shape, " + modification + ", config>" + argument.own) +
-                     entry("attention_backward_dq", std::to_string(wgmma_dq_threads), argument.type,
-                           "attention_backward_wgmma_dq<Element, shape, backward>" + std::string(argument.own));
+    parts.kernels +=
+        entry("attention_backward", std::to_string(typed.block_threads(Pass::keys, settings)) + ", 1", argument.type,
+              "attention_backward_wgmma<Element, shape, " + modification + ", config>" + argument.own) +
+        entry("attention_backward_dq", std::to_string(wgmma_dq_threads), argument.type,
+              "attention_backward_wgmma_dq<Element, shape, backward>" + std::string(argument.own));
   } else {
     const std::string arguments = "<Element, shape, backward, " + modification + ", ";
     parts.kernels +=
-        common_entry("attention_backward_keys", typed.block_threads(Pass::keys),
+        common_entry("attention_backward_keys", typed.block_threads(Pass::keys, settings),
                      "attention_backward_keys_" + variant + arguments + (mma ? "keys_config>" : "config>")) +
-        common_entry("attention_backward_queries", typed.block_threads(Pass::queries),
+        common_entry("attention_backward_queries", typed.block_threads(Pass::queries, settings),
                      "attention_backward_queries_" + variant + arguments + (mma ? "queries_config>" : "config>"));
   }
   if (has_heads_kernel(settings))
@@ -404,17 +406,17 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   if (wgmma) {
     use_tensor_maps(typed, settings, plan);
     if (!settings.deterministic) plan.sums_in_any_order = {"dq"};
-    add(launch_of("attention_backward", params.kv_tiles * forward.kv_heads * forward.batch, typed.block_threads(Pass::keys),
-                  typed.smem_bytes(Pass::keys, forward)));
+    add(launch_of("attention_backward", params.kv_tiles * forward.kv_heads * forward.batch,
+                  typed.block_threads(Pass::keys, settings), typed.smem_bytes(Pass::keys, settings)));
     add(launch_of("attention_backward_dq", tiles(params.rows / 16 * (sums_columns(settings) / 64), wgmma_dq_threads / 32),
                   wgmma_dq_threads, 0));
   }
   if (has_keys && !wgmma)
     add(launch_of("attention_backward_keys", params.kv_tiles * forward.kv_heads * forward.batch,
-                  typed.block_threads(Pass::keys), typed.smem_bytes(Pass::keys, forward)));
+                  typed.block_threads(Pass::keys, settings), typed.smem_bytes(Pass::keys, settings)));
   if (has_queries && !wgmma)
     add(launch_of("attention_backward_queries", params.attention.q_tiles * forward.heads * forward.batch,
-                  typed.block_threads(Pass::queries), typed.smem_bytes(Pass::queries, forward)));
+                  typed.block_threads(Pass::queries, settings), typed.smem_bytes(Pass::queries, settings)));
   if (has_heads_kernel(settings)) add(launch_of("attention_backward_heads", forward.heads, heads_threads, 0));
   add_aux_launches(typed, settings, has_queries && has_keys, plan.kernels);
   if (!settings.deterministic)

@@ -10,12 +10,14 @@
 //   loader       one warpgroup. One thread loads K, V and a ring of Q and dO tiles through TMA; all threads compute
 //                dQ = dS K for dS that the multipliers leave in shared memory, in pieces of 64 x 64, and add the pieces to
 //                float32 sums in the workspace by bulk reductions. Its fences and stores thus delay no other product.
+//   helpers      if `ordered` and roles are keys: a fourth warpgroup. One of its warps loads instead, two add the pieces
+//                (OrderedLoader).
 //
 // Every "come" and "free" of a stage is an mbarrier. Before: delta, log2(e) * lse, and zeros for the sums (prepare.cuh).
 // After: the sums become dQ (wgmma_dq.cuh).
 //
 // Order        The sums are formed in any order, so dQ may differ by rounding between runs, unless `ordered`: then each part
-//              of 16 queries and 64 columns has a counter (head dimensions above 128: 16 queries), and a block adds its part
+//              of 64 queries and 64 columns has a counter (head dimensions above 128: 16 queries), and a block adds its part
 //              when the counter says that the blocks before it have (QueryRing). Blocks take tickets in the order of
 //              WgmmaKeys and only wait for smaller tickets, so the smallest one always proceeds.
 //
@@ -41,6 +43,7 @@
 #include "attention_backward/wgmma_dq.cuh"
 #include "attention_backward/wgmma_loader.cuh"
 #include "attention_backward/wgmma_multiplier.cuh"
+#include "attention_backward/wgmma_ordered.cuh"
 
 #if TUNESMITH_HAS_SM90A
 
@@ -68,6 +71,11 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
         barrier_init(barriers.p_free(stage), 4);
       }
     }
+    if constexpr (Tiles::separate_adders)
+      for (int stage = 0; stage < Tiles::sums_stages; ++stage) {
+        barrier_init(barriers.sums_come(stage), 4);
+        barrier_init(barriers.sums_free(stage), 1);
+      }
     barrier_init(barriers.k_come(), 1);
     barrier_init(barriers.v_come(), 1);
     if constexpr (config.ordered)
@@ -83,9 +91,21 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
   }
   // Uniform for the warp, in a way that the compiler sees.
   const int group = shuffle(warp_index() / 4, 0);
+  if constexpr (Tiles::separate_adders) {
+    if (group == 3) {
+      give_registers<32>();
+      OrderedLoader<Element, shape, config>(params, shared).run_helpers();
+      return;
+    }
+  }
   if (group == 0) {
-    give_registers<88>();
-    Loader<Element, shape, config>(params, shared).run();
+    if constexpr (Tiles::separate_adders) {
+      give_registers<64>();
+      OrderedLoader<Element, shape, config>(params, shared).multiply_pieces();
+    } else {
+      give_registers<88>();
+      Loader<Element, shape, config>(params, shared).run();
+    }
   } else {
     take_registers<208>();
     Multiplier<Element, shape, Modification, config> multiplier(params, shared, group - 1);

@@ -1,4 +1,4 @@
-// The warpgroup of attention_backward/wgmma.cuh that loads tiles and computes dQ.
+// The warpgroup of attention_backward/wgmma.cuh that loads tiles and computes dQ, unless dQ is summed in order.
 #pragma once
 
 #include "attention_backward/wgmma_tiles.cuh"
@@ -12,15 +12,12 @@ struct Loader {
   using Tiles = WgmmaBackwardTiles<shape, config>;
   using Ring = RingOf<shape, Tiles, config.ordered>;
 
-  /// Where this warp's part of a piece is added, and, if ordered, the state of its counters. Additions are announced two
-  /// steps later, when they are complete, and counters are read one step before they are needed, so that neither takes time.
-  ///
-  /// No block reads the sums, so counters need no acquire and release semantics: additions that are complete precede those
-  /// that are issued after the counter says so.
+  /// Where this warp's part of a piece is added, and, if ordered, the state of its counters. Counters are read one step
+  /// before they are needed. Pieces go from shared memory to the sums in any order, see OrderedLoader.
   struct Sums {
     float* to = nullptr;
     uint32 earlier = 0, seen = 0;  ///< additions that precede it, and how many of them were complete
-    int added[2] = {-1, -1};       ///< parts that were added and not announced yet, the last one first
+    int added = -1;                ///< part that was added and not announced yet
   };
 
   const WgmmaBackwardParams& params;
@@ -121,13 +118,6 @@ struct Loader {
     fence_async_shared();
     sync_warp();
     if (lane == 0 && sums.to != nullptr) {
-      if constexpr (config.ordered) {
-        store_wait<1>();
-        announce(sums.added[1]);
-        sums.added[1] = sums.added[0];
-        sums.added[0] = part_of(sums.to);
-        if (sums.seen != sums.earlier) wait_for_count(counter(sums.added[0]), sums.earlier);
-      }
       reduce_add_bulk(sums.to, staged(piece), Tiles::columns_of(piece) * 64, L2Hint::evict_last);
       store_commit();
     }
@@ -148,7 +138,7 @@ struct Loader {
     sums.to = sums_of<Tiles::qk_slabs>(params.backward, first_row(ring) + 64 * rows, slab, warp);
     if constexpr (config.ordered) {
       sums.earlier = ring.earlier_blocks();
-      if (!Tiles::by_gradient || slab == 0) sums.seen = load_relaxed(counter(part_of(sums.to)));
+      if (slab == 0) sums.seen = load_relaxed(counter(part_of(sums.to)));
     }
   }
   /// Waits until this warp may add to all pieces of a tile, which share a counter, and announces the previous tile.
@@ -156,9 +146,9 @@ struct Loader {
     sync_warp();
     if (lane == 0) {
       fence_gpu();
-      announce(sums.added[0]);
-      sums.added[0] = part_of(sums.to);
-      if (sums.seen != sums.earlier) wait_for_count(counter(sums.added[0]), sums.earlier);
+      announce(sums.added);
+      sums.added = part_of(sums.to);
+      if (sums.seen != sums.earlier) wait_for_count(counter(sums.added), sums.earlier);
     }
     sync_warp();
   }
@@ -232,10 +222,8 @@ struct Loader {
       if constexpr (config.ordered) {
         sync_warp();
         if (lane == 0) {
-          store_wait<0>();
           fence_gpu();
-#pragma unroll
-          for (int i = 1; i >= 0; --i) announce(sums.added[i]);
+          announce(sums.added);
         }
       }
     }

@@ -35,6 +35,8 @@ struct WgmmaBackwardTiles {
   static constexpr int multipliers = 2, threads = 128 * (multipliers + 1);
   static constexpr bool last_first = config.ordered && shape.bounded_right;
   static constexpr bool by_gradient = config.roles == MultiplierRoles::gradients;
+  /// A fourth warpgroup loads tiles and adds to the sums of dQ (OrderedLoader). `threads` are those of the others.
+  static constexpr bool separate_adders = config.ordered && !by_gradient;
   static constexpr int tile_q = config.tile_q, tile_kv = by_gradient ? 64 : 64 * multipliers;
   // Shared memory: slabs of 64 columns, rows of 128 bytes, swizzled.
   static constexpr int row_bytes = 128, slab_columns = 64;
@@ -58,7 +60,8 @@ struct WgmmaBackwardTiles {
   static __device__ __forceinline__ constexpr int columns_of(int piece) {
     return shape.head_dim - 64 * slab_of(piece) < 64 ? shape.head_dim - 64 * slab_of(piece) : 64;
   }
-  static constexpr int sums_at = p_at + 2 * p_bytes, sums_stages = by_gradient ? 0 : pieces < 2 ? 1 : 2;
+  static constexpr int sums_at = p_at + 2 * p_bytes;
+  static constexpr int sums_stages = by_gradient ? 0 : pieces < 2 && !separate_adders ? 1 : 2;
   static constexpr int lse_at = sums_at + sums_stages * piece_bytes, delta_at = lse_at + config.stages * tile_q * 4;
   static constexpr int barriers_at = delta_at + config.stages * tile_q * 4;
   static constexpr int ticket_at = barriers_at + 8 * (4 * config.stages + 10);
@@ -79,6 +82,9 @@ struct BackwardBarriers {
   __device__ __forceinline__ uint32 ds_free(int stage) const { return base + 32 * stages + 24 + 16 * stage; }
   __device__ __forceinline__ uint32 p_come(int stage) const { return base + 32 * stages + 48 + 16 * stage; }
   __device__ __forceinline__ uint32 p_free(int stage) const { return base + 32 * stages + 56 + 16 * stage; }
+  // Where p_come and p_free are not used.
+  __device__ __forceinline__ uint32 sums_come(int stage) const { return p_come(stage); }
+  __device__ __forceinline__ uint32 sums_free(int stage) const { return p_free(stage); }
 };
 
 /// Returns the number of the block's keys, see WgmmaKeys. If blocks wait for each other, that is the number in which they

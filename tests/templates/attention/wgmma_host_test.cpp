@@ -2,13 +2,11 @@
 // waits too late reads NaN (jit/host/bulk_copy.cpp).
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstring>
 #include <set>
 
 #include "tests/support/host_kernels.h"
+#include "tests/support/mutations.h"
 #include "tests/templates/attention/cases.h"
 #include "tests/templates/attention/mods.h"
 
@@ -73,58 +71,25 @@ TEST_F(AttentionWgmmaHost, UserFunctions) {
   verify_all(cases);
 }
 
-/// Returns whether the mutated source passes verification. Runs it in a child process: a kernel that reads the number of its
-/// tile too early may write anywhere.
-bool passes(const Case& c, const std::string& source, HostDevice& device, const HostCompiler& compiler) {
-  enum : int { correct, wrong, failed };
-  const auto module = device.load(compiler.compile({"attention.cu", source, device.info().arch}));
-  const pid_t child = fork();
-  if (child == 0) {
-    int found = failed;
-    try {
-      const auto problem = c.op().parse(c.problem);
-      const Executable executable(device, module, problem->launch_plan(c.config, device.info()));
-      found = verify(*problem, executable, device, 3).passed ? correct : wrong;
-    } catch (const Error& error) {  // such as a deadlock
-      if (error.code() == ErrorCode::device_failed) found = wrong;
-    }
-    _exit(found);
-  }
-  int status = 0;
-  EXPECT_TRUE(child > 0 && waitpid(child, &status, 0) == child);
-  EXPECT_FALSE(WIFEXITED(status) && WEXITSTATUS(status) == failed);
-  return WIFEXITED(status) && WEXITSTATUS(status) == correct;
-}
-
 // Races that a GPU may not show: the executor delays copies, products and stores as long as the kernel allows.
 TEST_F(AttentionWgmmaHost, DetectsMissingAndLateWaits) {
   std::vector<Case> cases;
   add_cases(test::normalized("attention", "seq_q=300,seq_kv=700,head_dim=128,dtype=bf16"), 0, cases);
   ASSERT_EQ(cases.size(), 1U);
-  const std::string right = render(*find_op("attention").parse(cases[0].problem), cases[0].config);
-  EXPECT_TRUE(passes(cases[0], right, device_, compiler_));
-  struct Mutation {
-    const char *from, *to;
-  };
-  for (const auto& [from, to] : {
-           Mutation{"barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);", ""},
-           {"barrier_wait(barriers.k_come(k_stage.index), k_stage.parity);", ""},
-           {"barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);", ""},
-           {"barrier_wait(barriers.k_free(stage), k_stage.parity ^ 1);", ""},
-           {"barrier_wait(barriers.v_free(stage), v_stage.parity ^ 1);", ""},
-           {"if (lane == 0) barrier_arrive(barriers.k_free(k_stage.index));", ""},
-           {"wgmma_wait<1>(scores);", ""},
-           {"wgmma_wait<pending>(output);", ""},
-           {"wgmma_wait<pending>(output);", "wgmma_wait<pending + 1>(output);"},
-           {"store_wait<0>();", ""},
-       }) {
-    std::string wrong = right;
-    const std::size_t at = wrong.find(from);
-    ASSERT_NE(at, std::string::npos) << from;
-    for (std::size_t place = at; place != std::string::npos; place = wrong.find(from, place + std::strlen(to)))
-      wrong.replace(place, std::strlen(from), to);
-    EXPECT_FALSE(passes(cases[0], wrong, device_, compiler_)) << from << " -> " << to;
-  }
+  test::expect_detected(cases[0],
+                        {
+                            {"barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);", ""},
+                            {"barrier_wait(barriers.k_come(k_stage.index), k_stage.parity);", ""},
+                            {"barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);", ""},
+                            {"barrier_wait(barriers.k_free(stage), k_stage.parity ^ 1);", ""},
+                            {"barrier_wait(barriers.v_free(stage), v_stage.parity ^ 1);", ""},
+                            {"if (lane == 0) barrier_arrive(barriers.k_free(k_stage.index));", ""},
+                            {"wgmma_wait<1>(scores);", ""},
+                            {"wgmma_wait<pending>(output);", ""},
+                            {"wgmma_wait<pending>(output);", "wgmma_wait<pending + 1>(output);"},
+                            {"store_wait<0>();", ""},
+                        },
+                        device_, compiler_);
 }
 
 }  // namespace

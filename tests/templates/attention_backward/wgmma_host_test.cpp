@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/support/host_kernels.h"
+#include "tests/support/mutations.h"
 #include "tests/templates/attention/mods.h"
 #include "tests/templates/attention_backward/cases.h"
 
@@ -40,12 +41,31 @@ TEST_F(AttentionBackwardWgmmaHost, WholeSearchSpace) {
   for (const char* fields :
        {"seq_q=150,seq_kv=300,head_dim=64,heads=2,causal=bottom-right", "seq_q=200,seq_kv=170,head_dim=128,dtype=f16",
         "seq_q=130,seq_kv=140,head_dim=256,softcap=20", "seq_q=140,seq_kv=260,head_dim=128,deterministic=1,causal=top-left",
+        "seq_q=300,seq_kv=260,head_dim=64,heads=2,kv_heads=1,deterministic=1,window_left=150",
         "seq_q=190,seq_kv=90,head_dim=64,heads=4,kv_heads=2,alibi=1,dslopes=1,accumulate=1",
         "seq_q=100,seq_kv=130,head_dim=96,dropout=0.3,dropout_seed=4,dtype=f16"})
     add_cases(test::normalized("attention_backward", fields), 12, cases);
   for (const Case& c : cases) roles.insert(c.config.fields.string("roles"));
   EXPECT_EQ(roles.size(), 2U);
   verify_all(cases);
+}
+
+TEST_F(AttentionBackwardWgmmaHost, DetectsMissingAndLateWaitsOfOrderedSums) {
+  std::vector<Case> cases;
+  add_cases(test::normalized("attention_backward", "seq_q=500,seq_kv=400,head_dim=128,dtype=bf16,deterministic=1"), 0,
+            cases);
+  ASSERT_EQ(cases.size(), 1U);
+  test::expect_detected(cases[0],
+                        {
+                            {"barrier_wait(barriers.sums_come(stage), parity);", ""},
+                            {"barrier_arrive(barriers.sums_free(stage));", ""},
+                            {"if (lane == 0) barrier_arrive(barriers.sums_come(sums.index));", ""},
+                            {"store_wait_read<0>();", ""},
+                            {"barrier_wait(barriers.dout_free(stage.index), stage.parity);", ""},
+                            {"barrier_wait(barriers.q_free(stage.index), stage.parity);", ""},
+                            {"add_relaxed(counter, 1);", ""},
+                        },
+                        device_, compiler_);
 }
 
 TEST_F(AttentionBackwardWgmmaHost, UserFunctions) {

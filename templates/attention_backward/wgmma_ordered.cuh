@@ -1,0 +1,164 @@
+// The warpgroups of attention_backward/wgmma.cuh that load tiles, compute dQ and add it in the order of the keys.
+#pragma once
+
+#include "attention_backward/wgmma_loader.cuh"
+
+#if TUNESMITH_HAS_SM90A
+
+namespace tunesmith {
+
+/// In place of Loader where dQ is summed in order and roles are keys. What waits for other blocks has warps of its own, so
+/// that neither loads nor products wait with it:
+///
+///   multiply_pieces  a warpgroup computes dQ = dS K and leaves pieces of 64 x 64 in two stages of shared memory
+///   load_tiles       a warp loads K, V, Q and dO
+///   add_pieces       two warps empty a stage each. A piece is added by one bulk reduction, after those of earlier blocks:
+///                    blocks of 64 x 64 sums have counters of complete additions. A warp reads the counter of its next piece
+///                    while an addition completes, and announces it as soon as it has.
+///
+/// Nobody reads the sums, only their order matters: an addition is announced after a fence, once it is complete, and the
+/// next one is issued by the thread that has seen the counter.
+///
+/// No deadlock: these two warps wait only for blocks with smaller tickets and for pieces of their own block. A piece needs a
+/// free stage, that is, the addition of the piece before, and nothing of blocks with larger tickets. So the block with the
+/// smallest ticket always proceeds, and it is resident.
+template <typename Element, const AttentionShape& shape, const WgmmaBackwardConfig& config>
+struct OrderedLoader : Loader<Element, shape, config> {
+  using Base = Loader<Element, shape, config>;
+  using Tiles = typename Base::Tiles;
+  using Ring = typename Base::Ring;
+  using Base::barriers, Base::keys, Base::lane, Base::params, Base::sequence, Base::shared, Base::warp;
+  static constexpr int adders = Tiles::sums_stages;
+
+  __device__ __forceinline__ OrderedLoader(const WgmmaBackwardParams& kernel_params, uint32 shared_memory)
+      : Base(kernel_params, shared_memory) {}
+
+  __device__ __forceinline__ Ring ring() const {
+    return Ring(params.backward.attention, Visibility<shape>(params.backward.attention, sequence), keys, keys.first_k);
+  }
+  __device__ __forceinline__ uint32 staged(int stage) const { return shared + Tiles::sums_at + stage * Tiles::piece_bytes; }
+
+  template <int piece>
+  __device__ __forceinline__ void multiply_piece(int ds_stage, Stage<Tiles::sums_stages>& sums) const {
+    if constexpr (piece < Tiles::pieces) {
+      constexpr int rows = piece % Tiles::row_blocks, slab = Tiles::slab_of(piece), columns = Tiles::columns_of(piece);
+      float dq[columns / 2];
+      this->template multiply<columns>(dq, Tiles::ds_at + ds_stage * Tiles::ds_bytes + rows * 64 * Tiles::row_bytes,
+                                       Tiles::k_at + slab * Tiles::kv_slab);
+      barrier_wait(barriers.sums_free(sums.index), sums.parity ^ 1);
+      wgmma_wait<0>(dq);
+      if (piece == Tiles::pieces - 1 && lane == 0) barrier_arrive(barriers.ds_free(ds_stage));
+      const uint32 to = staged(sums.index) + warp * (Tiles::piece_bytes / 4) + lane * 16;
+#pragma unroll
+      for (int j = 0; j < columns / 8; ++j) store_shared(to + j * 512, dq + 4 * j);
+      fence_async_shared();
+      sync_warp();
+      if (lane == 0) barrier_arrive(barriers.sums_come(sums.index));
+      sums.next();
+      multiply_piece<piece + 1>(ds_stage, sums);
+    }
+  }
+  __device__ __forceinline__ void multiply_pieces() const {
+    const int count = ring().count();
+    Stage<2> ds_stage;
+    Stage<Tiles::sums_stages> sums;
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+      barrier_wait(barriers.ds_come(ds_stage.index), ds_stage.parity);
+      multiply_piece<0>(ds_stage.index, sums);
+      ds_stage.next();
+    }
+    arrive_threads(1, Tiles::threads);
+  }
+
+  __device__ __forceinline__ void load_tiles() const {
+    Ring ahead = ring();
+    const int count = ahead.count();
+    const bool loads = elect_one();
+    if (count == 0 || !(shape.mask_mod || loads)) return;
+    this->load_first(ahead, count, loads);
+#pragma unroll
+    for (int stage = 0; stage < config.stages; ++stage) ahead.next();
+    Stage<config.stages> stage;
+#pragma unroll 1
+    for (int i = config.stages; i < count; ++i) {
+      if (loads) {
+        barrier_wait(barriers.dout_free(stage.index), stage.parity);
+        this->load_dout(ahead, stage.index);
+        barrier_wait(barriers.q_free(stage.index), stage.parity);
+        this->load_q(ahead, stage.index);
+      }
+      stage.next();
+      ahead.next();
+    }
+  }
+
+  /// Where a piece is added, and after which additions.
+  struct Target {
+    float* to;
+    uint32 earlier, seen;  ///< additions that precede it, and how many of them were complete
+  };
+  __device__ __forceinline__ Target target(const Ring& ring, int piece) const {
+    const int rows = piece % Tiles::row_blocks, slab = Tiles::slab_of(piece);
+    float* const to = sums_of<Tiles::qk_slabs>(params.backward, this->first_row(ring) + 64 * rows, slab, 0);
+    const uint32 earlier = ring.earlier_blocks();
+    return {to, earlier, load_relaxed(counter_of(to))};
+  }
+  __device__ __forceinline__ uint32* counter_of(const float* to) const { return this->counter(this->part_of(to)); }
+  /// Starts the addition of a piece. One thread.
+  __device__ __forceinline__ void add(float* to, int piece, int stage) const {
+    if constexpr (shape.head_dim % 64 == 0) {
+      reduce_add_bulk(to, staged(stage), Tiles::piece_bytes, L2Hint::evict_last);
+    } else {  // the columns of a warp are followed by unused ones
+#pragma unroll 1
+      for (int part = 0; part < 4; ++part)
+        reduce_add_bulk(to + part * (16 * 64), staged(stage) + part * (Tiles::piece_bytes / 4),
+                        Tiles::columns_of(piece) * 64, L2Hint::evict_last);
+    }
+    store_commit();
+  }
+  /// Adds every piece that comes to a stage.
+  __device__ __forceinline__ void add_pieces(int stage) const {
+    Ring tile = ring();
+    const int count = tile.count() * Tiles::pieces;
+    if (stage >= count) return;
+    int tiles = 0;  // before `tile`
+    const auto target_of = [&](int number) {
+#pragma unroll 1
+      for (; tiles < number / Tiles::pieces; ++tiles) tile.next();
+      return target(tile, number % Tiles::pieces);
+    };
+    Target next = target_of(stage);
+    uint32 parity = 0;
+#pragma unroll 1
+    for (int i = stage; i < count; i += adders) {
+      uint32* const counter = counter_of(next.to);
+      if (lane == 0) {
+        if (next.seen != next.earlier) wait_for_count(counter, next.earlier);
+        barrier_wait(barriers.sums_come(stage), parity);
+        add(next.to, i % Tiles::pieces, stage);
+      }
+      parity ^= 1;
+      if (i + adders < count) next = target_of(i + adders);
+      if (lane == 0) {
+        store_wait_read<0>();
+        barrier_arrive(barriers.sums_free(stage));
+        store_wait<0>();
+        fence_gpu();
+        add_relaxed(counter, 1);
+      }
+      sync_warp();
+    }
+  }
+  /// The fourth warpgroup.
+  __device__ __forceinline__ void run_helpers() const {
+    if (warp == 0)
+      load_tiles();
+    else if (warp <= adders)
+      add_pieces(warp - 1);
+  }
+};
+
+}  // namespace tunesmith
+
+#endif
