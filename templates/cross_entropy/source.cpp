@@ -262,10 +262,13 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     parts.constants =
         row::constants(typed, viewed.shape) + "\n" + target_type + options_text(settings) + size_check(settings);
     const auto kernel = [&](const std::string& kernel_name, const std::string& function) {
-      return row::kernel(typed, kernel_name, params_type(settings), function, arguments);
+      row::RowAddresses addresses = row::addresses_of(viewed.shape, params_type(settings));
+      addresses.near = "targets";
+      addresses.near_type = "TargetType";
+      return row::kernel(typed, kernel_name, params_type(settings), function, arguments, {viewed.shape, addresses});
     };
     if (typed.holds_row()) {
-      parts.main_template = main_template(settings, "resident");
+      parts.main_template = main_template(settings, viewed.shape.staged_rows > 0 ? "staged" : "resident");
       arguments += ", Group, Storage";
       parts.kernels = kernel(entry, "cross_entropy_resident");
     } else if (typed.variant == row::Variant::pipeline) {

@@ -22,7 +22,7 @@ __device__ __forceinline__ void rms_norm_resident(const RmsNormParamsOf<Number<s
     x.load(row.template input<Input>(params.row, 0), row.seen, thread_rank, 0.0f);
     group.start();
 
-    CompensatedSumOf<Number<shape>> squares;
+    typename SumOfVectors<shape, CompensatedSumOf<Number<shape>>>::type squares;
 #pragma unroll
     for (int i = 0; i < ResidentRow::vectors; ++i) {
       if (i == ResidentRow::in_registers) x.arrived();

@@ -25,8 +25,8 @@ struct RmsNormParamsOf {
 using RmsNormParams = RmsNormParamsOf<float>;
 using RmsNormDoubleParams = RmsNormParamsOf<double>;
 
-template <typename Number, int count>
-__device__ __forceinline__ void include_squares(CompensatedSumOf<Number>& sum, const Number (&values)[count]) {
+template <typename Sum, typename Number, int count>
+__device__ __forceinline__ void include_squares(Sum& sum, const Number (&values)[count]) {
   Number squares = 0.0f;
 #pragma unroll
   for (int j = 0; j < count; ++j) squares = fused_multiply_add(values[j], values[j], squares);

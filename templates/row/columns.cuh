@@ -9,8 +9,13 @@ namespace tunesmith {
 
 /// Whether each vector is within the row or beyond it.
 template <const RowShape& shape>
-inline constexpr bool whole_vectors =
-    is_same<typename RowFeatures<shape>::Edges, WholeVectors> || is_same<typename RowFeatures<shape>::Edges, GuardedVectors>;
+inline constexpr bool whole_vectors = is_same<typename RowFeatures<shape>::Edges, WholeVectors> ||
+                                      is_same<typename RowFeatures<shape>::Edges, GuardedVectors> || shape.staged_rows > 0;
+
+/// RowFeatures<shape>::Edges, but those of rows in global memory if the rows are in shared memory.
+template <const RowShape& shape>
+using ColumnEdges = typename If<(shape.staged_rows == 0), typename RowFeatures<shape>::Edges,
+                                typename If<(shape.least_cols > 0), GuardedVectors, WholeVectors>::type>::type;
 
 /// `count`: elements per load; divides the vectors of the rows, and is 1 for shifted rows.
 template <typename Element, int count>
@@ -27,8 +32,7 @@ struct Columns {
     for (int begin = 0; begin < shape.vector; begin += count) {
       Value part[count];
       if constexpr (whole_vectors<shape>)
-        RowFeatures<shape>::Edges::template load<Element, count, LoadHint::stay_in_l1>(first, column + begin, row.all,
-                                                                                       inside, 0.0f)
+        ColumnEdges<shape>::template load<Element, count, LoadHint::stay_in_l1>(first, column + begin, row.all, inside, 0.0f)
             .unpack(part);
       else if constexpr (shape.least_cols > 0 && count == 1 && sizeof(Element) > 1)  // many may be outside: no branches
         GuardedVectors::load<Element, count, LoadHint::stay_in_l1>(first, column + begin, row.all, inside, 0.0f)

@@ -98,8 +98,14 @@ void describe(const TypedConfig& c, Description& d) {
            .required = true,
            .only_with = with({block, hybrid, cluster, grid}, "variant=block, hybrid, cluster or grid")});
   d.option("access", c.access,
-           {.meaning = "where rows start between two vectors: shifted to whole vectors, to pairs, or element by element",
+           {.meaning = "where rows start between two vectors: shifted to whole vectors, to pairs, or element by element; "
+                       "staged (warp): through shared memory, to which the rows of a block are copied as vectors",
             .only_with = with({warp, block}, "variant=warp or variant=block")});
+  d.field("rounds", c.rounds,
+          {.meaning = "rows that the same lanes take one after another",
+           .range = {1, 64},
+           .required = true,
+           .only_with = Condition{c.variant == warp && c.access == Access::staged, "access=staged"}});
   d.field("load", c.load, {.meaning = "cache hint of the loads", .required = true});
   d.field("load_again", c.load_again,
           {.meaning = "cache hint of the second pass's loads",
@@ -143,6 +149,7 @@ std::int64_t TypedConfig::vectors_in_registers(const Shape& shape) const noexcep
 }
 
 std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
+  if (shape.staged_rows > 0) return staged_bytes(shape);
   if (variant == Variant::pipeline) return pipeline_geometry(*this, shape).smem_bytes;
   if (variant == Variant::persistent)
     return vectors_per_thread(shape) * threads * shape.vector() *

@@ -8,6 +8,7 @@
 
 #include "templates/config_values.h"
 #include "templates/row/shape.h"
+#include "templates/row/staged.h"
 #include "tunesmith/device_info.h"
 #include "tunesmith/problem.h"
 
@@ -26,8 +27,8 @@ enum class Variant : std::uint8_t {
 };
 /// Format of resident rows in registers.
 enum class Registers : std::uint8_t { float32, packed };
-/// Widest accesses to rows that are not vector-aligned.
-enum class Access : std::uint8_t { vectors, pairs, elements };
+/// Widest accesses to rows that are not vector-aligned. staged: the rows of a block pass through shared memory.
+enum class Access : std::uint8_t { vectors, pairs, elements, staged };
 
 }  // namespace tunesmith::row
 
@@ -38,7 +39,7 @@ inline constexpr std::array<std::string_view, 9> enum_names<row::Variant>{
 template <>
 inline constexpr std::array<std::string_view, 2> enum_names<row::Registers>{"float32", "packed"};
 template <>
-inline constexpr std::array<std::string_view, 3> enum_names<row::Access>{"vectors", "pairs", "elements"};
+inline constexpr std::array<std::string_view, 4> enum_names<row::Access>{"vectors", "pairs", "elements", "staged"};
 }  // namespace tunesmith
 
 namespace tunesmith::row {
@@ -59,7 +60,8 @@ struct TypedConfig {
   int batch = 1;                             ///< persistent: rows that are reduced together
   int keep_columns = 0;                      ///< persistent: 1 if arrays [col] stay in shared memory
   int ahead = 0;                    ///< pipeline: rows whose first pass runs before the second pass of the current row
-  Access access = Access::vectors;  ///< warp, block: accesses to rows that are not vector-aligned
+  Access access = Access::vectors;  ///< warp, block: accesses to rows that are not vector-aligned; staged: warp only
+  int rounds = 1;                   ///< access staged: rows that the same lanes take one after another
   LoadHint load = LoadHint::plain;
   LoadHint load_again = LoadHint::plain;  ///< two_pass, split: second pass
   StoreHint store = StoreHint::plain;
@@ -74,6 +76,7 @@ struct TypedConfig {
   /// Returns the shape with this configuration's vector width and capacity.
   Shape view(Shape shape) const {
     if (capacity != 0) shape = shape.with_capacity();
+    if (access == Access::staged) return staged_view(shape, threads / lanes * rounds);
     if (access != Access::vectors) shape.widest = access == Access::pairs ? 2 : 1;
     return shape;
   }

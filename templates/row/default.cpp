@@ -322,6 +322,10 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
 TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   const auto valid = [&](const TypedConfig& config) { return why_invalid(config, shape, device).empty(); };
   const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
+  const bool wide = size_of(shape.input) >= 4;
+  const bool short_unaligned = shape.shifted() && row_bytes <= (shape.inputs > 1 && !wide ? 6 << 10 : 4 << 10);
+  if (short_unaligned && gains_from_staging(shape))
+    if (const TypedConfig staged = staged_default(shape, device); valid(staged)) return staged;
   if (!shape.reduces)
     if (const TypedConfig config = with_hints(elementwise_default(shape, device), shape, device); valid(config))
       return config;
@@ -340,8 +344,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   }
 
   // Short rows without alignment: whole vectors would cost more at both ends than narrow accesses cost everywhere.
-  const bool wide = size_of(shape.input) >= 4;
-  if (shape.shifted() && row_bytes <= (shape.inputs > 1 && !wide ? 6 << 10 : 4 << 10)) {
+  if (short_unaligned) {
     const TypedConfig narrow = short_rows_default(shape, shape.cols, device);
     if (valid(narrow)) return narrow;
   }
@@ -388,9 +391,15 @@ Config complete_config(const Config& partial, const Shape& shape, const DeviceIn
     if (const Variant variant = variant_of(*named);
         variant != typed.variant || (typed.access != Access::vectors && !partial.fields.contains("access")))
       typed = default_config(variant, shape, device);
+  if (const Value* access = partial.fields.find("access")) {
+    const bool staged = *access == Value(std::string(enum_name(Access::staged)));
+    if (staged && typed.access != Access::staged) typed = staged_default(shape, device);
+    if (!staged && typed.access == Access::staged) typed = default_config(Variant::warp, shape, device);
+  }
   Config config = typed.to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   typed = TypedConfig::parse(config);  // rejects unknown fields and values
+  if (typed.access == Access::staged && !partial.fields.contains("load")) typed.load = LoadHint::plain;
   // A pinned block size must not fail because of the register bound of another block size.
   if (typed.bounds_registers() && !partial.fields.contains("min_blocks"))
     while (typed.min_blocks > 1 && !why_invalid(typed, shape, device).empty()) --typed.min_blocks;

@@ -82,6 +82,7 @@ TypedConfig shifted_blocks_for_capacity(TypedConfig best, const Shape& shape, co
 /// Adapts a default configuration to a capacity. Columns that rows do not have take room, too, and unaligned rows have code
 /// for partial vectors in each vector beyond the narrowest row. Measured on an H200 (bench/LOG.md).
 TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
+  if (best.access == Access::staged) return best;
   if (best.load == LoadHint::evict_last) best.load = LoadHint::plain;
   if (best.variant == Variant::warp) return warps_for_capacity(best, shape, device);
   if (best.reads_twice()) {  // no row is resident, so that what most rows need counts
@@ -129,6 +130,7 @@ TypedConfig capacity_config(const Shape& shape, const DeviceInfo& device) {
   Shape longest = shape;
   longest.rows = shape.rows_bucket();
   longest.cols = shape.capacity();
+  longest.actual_cols = shape.cols;
   longest.pipeline_part_bytes = 0;  // the pipeline's layout of shared memory depends on the width
   TypedConfig config = default_config(longest, device);
   config = for_capacity(config, longest, device);

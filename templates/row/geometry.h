@@ -2,6 +2,8 @@
 // Fits threads, blocks and resident rows to a device, for the default configuration and the search. Internal to
 // templates/row.
 
+#include <vector>
+
 #include "templates/row/config.h"
 
 namespace tunesmith::row {
@@ -35,5 +37,14 @@ int parts_of(int tiles, const TypedConfig& config, const Shape& shape);
 /// fastest on an H200 for 21 to 1002 columns and 160 MiB (bench/LOG.md). With one access for each lane, blocks would end
 /// faster than they can be launched.
 TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device);
+
+/// Returns warps for unaligned rows that pass through shared memory; not necessarily valid.
+TypedConfig staged_default(const Shape& shape, const DeviceInfo& device);
+
+/// Returns whether that is the fastest choice for unaligned rows of up to a few KiB.
+bool gains_from_staging(const Shape& shape) noexcept;
+
+/// Returns those that a search tries, the default first; not necessarily valid.
+std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& device, bool full);
 
 }  // namespace tunesmith::row

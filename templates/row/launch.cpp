@@ -82,7 +82,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
   std::int64_t blocks = shape.rows;
   switch (config.variant) {
     case Variant::warp: {
-      const std::int64_t rows_per_block = config.threads / config.lanes;
+      const std::int64_t rows_per_block = std::int64_t{config.threads} / config.lanes * config.rounds;
       blocks = (shape.rows + rows_per_block - 1) / rows_per_block;
       break;
     }

@@ -21,6 +21,7 @@ struct RowShape {
   bool safe = false;        ///< fully masked rows give 0 instead of NaN
   int mask_vector = 1;      ///< mask elements per load; divides `vector`
   bool wide = false;        ///< elements, values and sums are double
+  int staged_rows = 0;      ///< rows of a block in shared memory (row/staged.cuh); 0: rows are in global memory
 };
 
 /// The type of a row's values and sums.
@@ -94,13 +95,40 @@ struct Row {
 
   template <typename Element>
   __device__ __forceinline__ const Element* input(const RowParams& params, int which) const {
-    return static_cast<const Element*>(params.input[which]) + index * params.input_stride[which] - shift;
+    return start(static_cast<const Element*>(params.input[which]), params.input_stride[which]);
   }
   template <typename Element>
   __device__ __forceinline__ Element* output(const RowParams& params) const {
-    return static_cast<Element*>(params.output) + index * params.output_stride - shift;
+    return start(static_cast<Element*>(params.output), params.output_stride);
+  }
+  /// Returns the address of column 0 in an array whose first row is at `first`: the first one of the block, if rows are
+  /// staged.
+  template <typename Element>
+  __device__ __forceinline__ Element* start(Element* first, int64 stride) const {
+    if constexpr (shape.staged_rows > 0)
+      return first + static_cast<int>(index - block_index() * shape.staged_rows) *
+                         static_cast<int>(shape.least_cols > 0 ? stride : shape.cols);
+    else
+      return first + index * stride - shift;
   }
 };
+
+/// The type of the sum of a thread's vectors, for which `Sum` is made. row/staged.cuh has another one for narrow vectors.
+template <const RowShape& shape, typename Sum, bool staged = (shape.staged_rows > 0)>
+struct SumOfVectors {
+  using type = Sum;
+};
+
+/// Stores one element of a row, wherever rows are.
+template <const RowShape& shape, typename T>
+__device__ __forceinline__ void store_element_of(T* address, Compute<T> value) {
+  if constexpr (shape.staged_rows > 0) {
+    const Compute<T> values[1] = {value};
+    RowFeatures<shape>::Edges::template store<T, 1, StoreHint::plain>(address, 0, {0, 1}, true, values);
+  } else {
+    store_element(address, value);
+  }
+}
 
 struct NoMask {
   static constexpr bool present = false, adds = false;

@@ -62,6 +62,8 @@ class Geometries {
   std::vector<TypedConfig> all() {
     const bool few_rows = shape_.rows < 2 * device_.sm_count;
     const bool shares_rows = few_rows && row_bytes() >= 16 << 10;
+    if (row_bytes() <= (full_ ? 8 << 10 : 6 << 10))
+      for (const TypedConfig& config : staged_to_try(shape_, device_, full_)) add(config);
     if (shares_rows) grids();
     if (!shape_.reduces) readers();
     if (shape_.is_program && shape_.writes && (shape_.column_sums > 0 || (full_ && row_bytes() >= 16 << 10)))

@@ -76,9 +76,19 @@ std::int64_t Shape::traffic_bytes() const noexcept {
   return rows * cols * bytes;
 }
 
+bool Shape::without_gaps() const noexcept {
+  const std::int64_t row = actual_cols == 0 ? cols : actual_cols;
+  const auto good = [&](const Rows& array) { return array.stride == row && array.alignment >= 16; };
+  bool all = good(out);
+  for (int i = 0; i < inputs; ++i) all = all && good(in[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < more_outputs; ++i) all = all && good(more_out[static_cast<std::size_t>(i)]);
+  return all;
+}
+
 std::string Shape::problem_class() const {
   std::string text = "in=" + std::string(name(input)) + ",out=" + std::string(writes ? name(output) : "none") +
                      ",vector=" + std::to_string(vector()) + (shifted() ? "s" : "") + ",in_place=" + (in_place ? "1" : "0");
+  if (shifted() && !without_gaps()) text += ",gaps";
   if (options.scaled()) text += ",scaled";
   if (options.causal) text += ",causal";
   if (options.valid_cols) text += ",valid_cols";

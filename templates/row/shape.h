@@ -48,6 +48,7 @@ struct Shape {
   int exchanges = 1;                ///< reductions of a row one after another
   int more_smem_bytes = 0;          ///< static shared memory beyond that of two such exchanges
   bool keeps_exponentials = false;  ///< exponentials replace resident float elements; otherwise they are computed twice
+  int staged_rows = 0;              ///< rows of a block whose rows pass through shared memory; 0: none
   int widest = 16;  ///< maximum elements per vector, which a configuration chooses for rows that are not vector-aligned
   Options options;
 
@@ -91,6 +92,8 @@ struct Shape {
   }
   /// Returns whether the number of contributing columns differs between rows.
   bool ragged() const noexcept { return options.causal || options.valid_cols; }
+  /// Returns whether rows may pass through shared memory: they follow each other in every array, which starts at 16 bytes.
+  bool without_gaps() const noexcept;
   /// Returns the bytes read and written, without masks.
   std::int64_t traffic_bytes() const noexcept;
   /// Returns everything except rows and cols that affects the generated source or the fastest configuration.

@@ -33,7 +33,11 @@ std::string group(const TypedConfig& config) {
   const std::string threads = std::to_string(config.threads);
   const std::string blocks = std::to_string(config.blocks_per_row);
   switch (config.variant) {
-    case Variant::warp: return "LaneGroup<" + threads + ", " + std::to_string(config.lanes) + ">";
+    case Variant::warp:
+      if (config.access == Access::staged)
+        return "StagedLaneGroup<" + threads + ", " + std::to_string(config.lanes) + ", " + std::to_string(config.rounds) +
+               ">";
+      return "LaneGroup<" + threads + ", " + std::to_string(config.lanes) + ">";
     case Variant::cluster: return "ClusterGroup<" + threads + ", " + blocks + ">";
     case Variant::grid: return "GridGroup<" + threads + ", " + blocks + ">";
     case Variant::persistent: return "ProgramGroup<" + threads + ", " + blocks + ">";
@@ -60,6 +64,8 @@ std::string features(const Shape& shape, const FeatureTypes& more) {
     return shape.has_bytes() ? "ByteEdges<tunesmith::" + type + ">" : type;
   };
   FeatureTypes types{{"Edges", of_any(edges)}, {"SeenEdges", of_any(ragged ? "BranchedEdges" : edges)}};
+  if (shape.staged_rows > 0)
+    types = {{"Edges", "SharedVectors"}, {"SeenEdges", ragged ? "SharedElements" : "SharedVectors"}};
   types.emplace_back("Mask", options.mask == Mask::none   ? "NoMask"
                              : options.mask == Mask::keep ? "KeepMask"
                                                           : "AddMask<" + device_type(options.mask_dtype) + ">");
@@ -90,6 +96,7 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
   if (options.safe) text += member("safe", true);
   if (options.mask != Mask::none) text += member("mask_vector", shape.mask_vector());
   if (shape.wide()) text += member("wide", true);
+  if (shape.staged_rows > 0) text += member("staged_rows", shape.staged_rows);
   text += "};\n\n" + features(shape, more);
   if (config.variant == Variant::persistent) {
     text += persistent_config(config, shape) + "\nusing Group = tunesmith::" + group(config) + ";\n";
@@ -110,12 +117,13 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
 }
 
 std::string kernel(const TypedConfig& config, const std::string& entry, const std::string& params,
-                   const std::string& function, const std::string& arguments) {
+                   const std::string& function, const std::string& arguments, const StagedRowsOf& staged) {
   const int min_blocks = config.bounds_registers() ? config.min_blocks : 1;
   const int threads = config.threads + (config.variant == Variant::pipeline ? pipeline_extra_threads : 0);
+  const std::string call = "tunesmith::" + function + "<" + arguments + ">";
   return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", " + std::to_string(min_blocks) +
-         ")\n" + entry + "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + function + "<" +
-         arguments + ">(params);\n}\n";
+         ")\n" + entry + "(const __grid_constant__ tunesmith::" + params + " params) {\n" +
+         (staged.shape.staged_rows > 0 ? staged_kernel(config, staged, params, call) : "  " + call + "(params);\n") + "}\n";
 }
 
 std::string least_arch(const TypedConfig& config, const Shape& shape) {
@@ -160,8 +168,11 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
   switch (config.variant) {
     case Variant::warp:
       parts.algorithm = resident;
+      if (shape.staged_rows > 0)
+        parts.algorithm += "; the " + std::to_string(shape.staged_rows) + " rows of a block pass through shared memory";
       parts.threads = std::to_string(config.lanes) + " lanes per row, " + std::to_string(config.threads / config.lanes) +
-                      " rows per block; lane i processes vectors i, i + " + std::to_string(config.lanes) + ", ...: " + each;
+                      (config.rounds > 1 ? " rows per block at once; lane" : " rows per block; lane") +
+                      " i processes vectors i, i + " + std::to_string(config.lanes) + ", ...: " + each;
       return;
     case Variant::block:
     case Variant::hybrid:
@@ -221,10 +232,12 @@ SourceParts source_parts(const TypedConfig& config, const Shape& shape, const st
   parts.constants = constants(config, shape, kernels.features, kernels.definitions) + own.assertions();
   const std::string arguments = kernels.types + ", shape, config";
   const auto kernel_of = [&](const char* suffix, const char* function, const std::string& more = {}) {
-    return kernel(config, entry + suffix, own.type(), kernels.function + function, arguments + more);
+    return kernel(config, entry + suffix, own.type(), kernels.function + function, arguments + more,
+                  {shape, kernels.addresses ? *kernels.addresses : addresses_of(shape, own.type())});
   };
   parts.main_template = kernels.files + (config.variant == Variant::persistent ? "persistent"
                                          : config.variant == Variant::pipeline ? "pipeline"
+                                         : shape.staged_rows > 0               ? "staged"
                                          : config.holds_row()                  ? "resident"
                                                                                : "tiled");
   parts.main_template += shape.wide() ? "_f64.cuh" : ".cuh";

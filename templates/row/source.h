@@ -1,6 +1,7 @@
 #pragma once
 // Generates the constants of a row kernel. Internal to templates/.
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,9 +20,9 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
                       const std::string& definitions = {});
 
 /// Returns the extern "C" entry point `entry`, which calls tunesmith::`function`<`arguments`>(params) with
-/// tunesmith::`params`.
+/// tunesmith::`params`. `staged`: rows that pass through shared memory; without any, its shape says so.
 std::string kernel(const TypedConfig& config, const std::string& entry, const std::string& params,
-                   const std::string& function, const std::string& arguments);
+                   const std::string& function, const std::string& arguments, const StagedRowsOf& staged = {});
 
 /// Returns the minimum architecture of this configuration.
 std::string least_arch(const TypedConfig& config, const Shape& shape);
@@ -33,14 +34,15 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& sh
 /// and FUNCTION_two_pass, FUNCTION_split_sums and FUNCTION_split in FILES/tiled.cuh (two reads). Their template arguments
 /// are Types, shape and config; those of FUNCTION_resident also Group and Storage.
 struct Kernels {
-  std::string files;            ///< "softmax/backward_" for softmax/backward_resident.cuh
-  std::string function;         ///< "softmax_backward"
-  std::string steps;            ///< what they compute for a row, see describe()
-  FeatureTypes features{};      ///< of RowFeatures, in addition to those of all row kernels
-  std::string resident_and{};   ///< template arguments of FUNCTION_resident after those above: ", void"
-  std::string types = "Types";  ///< first template argument
-  std::string definitions{};    ///< what the constants follow; without them, the struct Types
-  std::string specialized{};    ///< additional properties they are specialized for: ", weights of bf16"
+  std::string files;                        ///< "softmax/backward_" for softmax/backward_resident.cuh
+  std::string function;                     ///< "softmax_backward"
+  std::string steps;                        ///< what they compute for a row, see describe()
+  FeatureTypes features{};                  ///< of RowFeatures, in addition to those of all row kernels
+  std::string resident_and{};               ///< template arguments of FUNCTION_resident after those above: ", void"
+  std::string types = "Types";              ///< first template argument
+  std::string definitions{};                ///< what the constants follow; without them, the struct Types
+  std::optional<RowAddresses> addresses{};  ///< parameters with addresses of rows, if not those of addresses_of()
+  std::string specialized{};                ///< additional properties they are specialized for: ", weights of bf16"
 };
 
 /// Returns the source of a row kernel with arguments of the type of `own`.

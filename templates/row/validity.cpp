@@ -41,7 +41,7 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
     return "register_vectors is " + number(config.register_vectors) + "; a thread has only " +
            number(config.vectors_per_thread(shape)) + " vectors of this row";
   if (smem_bytes > 0) {
-    if (shape.vector() * shape.least_resident_bytes() < 4)
+    if (shape.staged_rows == 0 && shape.vector() * shape.least_resident_bytes() < 4)
       return std::string(name(config.variant)) + " copies to shared memory, which needs rows that are aligned to 4 bytes";
     // The system reserves 1 KB of shared memory per block; partials of the reductions take up to 1 KB, and so does
     // alignment.
@@ -92,6 +92,8 @@ std::string why_not_resident(const TypedConfig& config, const Shape& shape, cons
 }  // namespace
 
 std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, const DeviceInfo& device) {
+  if (config.access == Access::staged)
+    if (std::string reason = why_not_staged(config, problem_shape); !reason.empty()) return reason;
   if (config.access != Access::vectors && !problem_shape.shifted())
     return "access " + std::string(enum_name(config.access)) +
            " is for rows that start between two vectors; these start at multiples of " + number(problem_shape.vector()) +

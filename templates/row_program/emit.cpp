@@ -372,6 +372,21 @@ int first_full_array(const Program& program) {
   return -1;
 }
 
+row::RowAddresses addresses_of_rows(const Program& program) {
+  const int first = first_full_array(program);
+  row::RowAddresses addresses;
+  int at = 0;
+  const auto add = [&](const auto& arrays, std::vector<std::string>& list) {
+    for (const auto& array : arrays) {
+      if (array.kind == Kind::full) list.push_back(at == first ? "row.input[0]" : address_member(array.name));
+      ++at;
+    }
+  };
+  add(program.inputs, addresses.inputs);
+  add(program.outputs, addresses.outputs);
+  return addresses;
+}
+
 int exchanged_floats(const Program& program, int stage) {
   int floats = 0;
   for (const Reduction& reduction : program.reductions)

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "templates/row/staged.h"
 #include "templates/row_program/program.h"
 
 namespace tunesmith::row_program {
@@ -23,6 +24,8 @@ std::string program_definition(const Program& program, const std::vector<std::st
 
 /// Position of the first array [row, col] in the inputs, or, counted from their end, in the outputs; -1: there is none.
 int first_full_array(const Program& program);
+/// Returns the parameters with the addresses of the arrays [row, col].
+row::RowAddresses addresses_of_rows(const Program& program);
 
 /// Returns the number of outputs `colsum`.
 int column_sums(const Program& program);

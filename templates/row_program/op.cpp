@@ -70,6 +70,7 @@ row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row
   kernels.definitions = "namespace tunesmith {\n\n" + row_program::params_definition(program) +
                         row_program::program_definition(program, row_program::column_types(typed_, program_, shape)) +
                         "\n}  // namespace tunesmith\n\n";
+  kernels.addresses = row_program::addresses_of_rows(program);
   return kernels;
 }
 

@@ -64,7 +64,7 @@ struct RowsOfArray {
 
   template <typename Element, const RowShape& shape>
   __device__ __forceinline__ const Element* at(const Row<shape>& row) const {
-    return static_cast<const Element*>(first) + row.index * stride - row.shift;
+    return row.start(static_cast<const Element*>(first), stride);
   }
 };
 

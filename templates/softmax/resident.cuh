@@ -55,7 +55,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     // All elements of this block may be -inf although the row has others: any finite maximum makes their exponentials 0.
     const bool nothing = Group::distant && part.largest == Maximum::identity();
     const Exponential exponential(nothing ? Number<shape>(0) : part.largest, exponent_scale<shape>(params));
-    typename Features::Arithmetic::template RunningSum<vectors> running_sum;
+    typename SumOfVectors<shape, typename Features::Arithmetic::template RunningSum<vectors>>::type running_sum;
     Number<shape> max_count = 0.0f;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {

@@ -1,0 +1,86 @@
+// Geometries of rows that pass through shared memory: the default, and those that the search tries.
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "templates/row/geometry.h"
+
+namespace tunesmith::row {
+namespace {
+
+constexpr int max_lanes = 32;
+
+/// Sets the number of rows for the same lanes: a power of two, so that a block has about `chunk_bytes` of rows of `cols`
+/// columns, but every multiprocessor several blocks, and that blocks start at multiples of 16 bytes in every array.
+void set_rounds(TypedConfig& config, const Shape& shape, std::int64_t cols, std::int64_t chunk_bytes,
+                const DeviceInfo& device) {
+  constexpr int most_rounds = 64, blocks_per_sm = 8;
+  const std::int64_t at_once = config.threads / config.lanes;
+  const auto bytes = static_cast<double>(at_once * cols * size_of(shape.input));
+  const double wanted = std::log2(static_cast<double>(chunk_bytes) / bytes);
+  config.rounds = 1 << std::clamp(static_cast<int>(std::lround(wanted)), 0, std::countr_zero(unsigned{most_rounds}));
+  while (config.rounds > 1 && shape.rows < at_once * config.rounds * device.sm_count * blocks_per_sm) config.rounds /= 2;
+  while (config.rounds < most_rounds && !why_not_staged(config, shape).empty()) config.rounds *= 2;
+}
+
+TypedConfig staged(int threads, int lanes) {
+  TypedConfig config;
+  config.variant = Variant::warp;
+  config.access = Access::staged;
+  config.threads = threads;
+  config.lanes = lanes;
+  return config;
+}
+
+}  // namespace
+
+TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t chunk_bytes = 12 << 10;
+  constexpr std::int64_t cols_of_one_lane = 36;
+  // Accesses of a lane: more if exchanges between lanes and what follows for the row are long.
+  const std::int64_t each = shape.writes && !shape.keeps_exponentials ? 20 : 36, cols = shape.cols;
+  const int vector = staged_view(shape, 1).vector();
+  const std::int64_t accesses = (cols + vector - 1) / vector;
+  int lanes = 1;
+  while (cols > cols_of_one_lane && lanes < max_lanes && lanes * each < accesses) lanes *= 2;
+  TypedConfig config = staged(64, lanes);
+  set_rounds(config, shape, cols, chunk_bytes, device);
+  return config;
+}
+
+// Measured on an H200 (bench/LOG.md). A loss has more instructions for a row, which its lanes repeat, and fewer bytes.
+bool gains_from_staging(const Shape& shape) noexcept {
+  constexpr std::int64_t most_cols = 1024, most_of_loss = 64, most_of_narrow_gradient = 128;
+  if (shape.writes && !shape.keeps_exponentials) return shape.cols < most_cols;
+  return shape.cols < (shape.writes && size_of(shape.input) < 4 ? most_of_narrow_gradient : most_of_loss);
+}
+
+std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
+  constexpr double least_accesses = 1.5, most_accesses = 40;  // of a lane
+  if (!shape.shifted() || !shape.without_gaps()) return {};
+  const auto accesses = static_cast<double>(shape.cols) / staged_view(shape, 1).vector();
+  const TypedConfig usual = staged_default(shape, device);
+  std::vector<TypedConfig> list{usual};
+  const auto add = [&](const TypedConfig& config) {
+    const bool known = std::ranges::any_of(list, [&](const TypedConfig& other) {
+      return other.threads == config.threads && other.lanes == config.lanes && other.rounds == config.rounds;
+    });
+    if (!known) list.push_back(config);
+  };
+  for (const int threads : full ? std::vector<int>{64, 128, 256} : std::vector<int>{64})
+    for (int lanes = 1; lanes <= max_lanes; lanes *= 2) {
+      const double each = accesses / lanes;
+      if (each <= least_accesses || each > most_accesses) continue;
+      if (!full && lanes != usual.lanes * 2 && lanes * 2 != usual.lanes) continue;
+      for (const std::int64_t chunk_bytes :
+           full ? std::vector<std::int64_t>{8 << 10, 16 << 10, 4 << 10} : std::vector<std::int64_t>{8 << 10}) {
+        TypedConfig config = staged(threads, lanes);
+        set_rounds(config, shape, shape.cols, chunk_bytes, device);
+        add(config);
+      }
+    }
+  return list;
+}
+
+}  // namespace tunesmith::row
