@@ -31,11 +31,12 @@ Typed read_fields(Variant variant, const Fields& fields, Description (*described
   return typed;
 }
 
-/// Returns all fields of a configuration.
+/// Returns all fields of a configuration but those that facts.omit_default omits.
 template <typename Typed>
 Fields fields_of(Typed typed, Description (*described)(Typed&)) {
-  const Description description = described(typed);
-  return description.normal_form(description);
+  Typed defaults;
+  defaults.variant = typed.variant;
+  return described(typed).normal_form(described(defaults));
 }
 
 }  // namespace tunesmith

@@ -22,7 +22,10 @@ unsigned ResidentGroup::shared_address(abi::Thread& thread, const void* object) 
   Fiber& fiber = fiber_of(thread);
   const std::uint32_t address = fiber.group->shared_.address(fiber.block, object);
   if (address == 0) fail(fiber, "calls shared_address for an object that is not in its block's shared memory");
-  return address;
+  // As on a GPU, a block of a cluster has its rank in its own addresses, too: descriptors of matrices must not take it over.
+  const std::size_t blocks = fiber.group->cluster_blocks_;
+  if (blocks == 1) return address;
+  return address | static_cast<unsigned>(fiber.block % blocks + 1) << rank_shift;
 }
 
 void* ResidentGroup::shared_pointer(abi::Thread& thread, unsigned address, unsigned bytes) {

@@ -133,6 +133,7 @@ __device__ __forceinline__ void cluster_arrive_relaxed() { cluster_arrive(); }
 __device__ __forceinline__ uint32 address_of_rank(uint32 address, int rank) {
   return (address & 0xffffffu) | static_cast<uint32>(rank + 1) << 24;
 }
+__device__ __forceinline__ void barrier_arrive_cluster(uint32 barrier) { barrier_arrive(barrier); }
 __device__ __forceinline__ void send_async(uint32 to, uint32 a, uint32 b, uint32 c, uint32 d, uint32 barrier) {
   const uint32 words[] = {a, b, c, d};
   host::services().bulk_copy(host::self(), to, words, sizeof words, barrier);

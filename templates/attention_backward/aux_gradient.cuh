@@ -180,7 +180,7 @@ template <const AttentionShape& shape, const BackwardShape& backward>
 __device__ __forceinline__ RowStatistics aux_statistics(const AttentionBackwardParams& params, const Sequence& sequence,
                                                         int batch, int head) {
   RowStatistics statistics = statistics_of<shape>(params, sequence, batch, head);
-  if constexpr (shape.varlen && backward.sums) {  // rows are padded
+  if constexpr (shape.varlen && backward.padded) {  // rows are padded
     const int start = static_cast<int>(sequence.q_start), moved = padded_start(batch, start) - start;
     statistics.lse += moved;
     statistics.delta += moved;

@@ -9,11 +9,11 @@ namespace tunesmith {
 struct BackwardShape {
   int dout_vector, dq_vector, dk_vector, dv_vector;  ///< elements that one access may take
   bool dlse, dsinks, dslopes;
-  bool sums;  ///< dq is summed in the workspace, as float32 with room for sums_columns columns
-  int sums_columns;
-  bool ordered;     ///< counters put the additions to these sums in order
-  bool accumulate;  ///< gradients are added to what their arrays hold
-  bool exact_aux;   ///< gradients of user arrays are summed in integers
+  bool padded;       ///< sequences have rows of statistics in multiples of 128, and blocks add to their parts of dslopes
+  int sums_columns;  ///< of dq's float32 sums in the workspace; 0: it has none
+  bool ordered;      ///< counters put the additions to these sums in order
+  bool accumulate;   ///< gradients are added to what their arrays hold
+  bool exact_aux;    ///< gradients of user arrays are summed in integers
 };
 
 /// Stores consecutive elements of a gradient, or adds them to what is there, in accesses of at most `vector` elements.

@@ -29,6 +29,13 @@ void describe_fields(TypedConfig& config, Description& v) {
     field("tile_q", config.tile_q, {.meaning = "queries of a tile", .range = {64, 128}, .power_of_two = true});
     field("stages", config.stages, {.meaning = "Q tiles, and dO tiles, in flight or in use", .range = {2, 3}});
     field("ahead", config.ahead, {.meaning = "S of the next tile is computed right after dK"});
+    v.field("cluster", config.cluster,
+            {.meaning = "blocks of a cluster that holds all keys of a key head and adds dq in its shared memory; 0: dq is "
+                        "summed in the workspace",
+             .range = {2, 8},
+             .power_of_two = true,
+             .zero_too = true,
+             .omit_default = true});
     return;
   }
   const Range warps{1, 16}, kept{16, 256}, streamed{16, 128}, stages{1, 2};
@@ -71,8 +78,9 @@ std::int64_t wgmma_smem_bytes(const TypedConfig& config, const Settings& problem
   const std::int64_t all_slabs = slabs(settings.head_dim) + slabs(settings.head_dim_v);
   const std::int64_t pieces = config.tile_q / 64 * slabs(settings.head_dim);
   const std::int64_t stages = by_gradient ? 0 : pieces < 2 && !config.separate_adders(problem) ? 1 : 2;
-  return all_slabs * row * (kept + config.stages * config.tile_q) + 2 * (kept / 64 * config.tile_q * row + weights) +
-         stages * 64 * 64 * 4 + config.stages * 2 * config.tile_q * 4 + 8 * (4 * config.stages + 11);
+  const std::int64_t sums = config.cluster > 0 ? 2 * config.tile_q * settings.head_dim * 4 : stages * 64 * 64 * 4;
+  return all_slabs * row * (kept + config.stages * config.tile_q) + 2 * (kept / 64 * config.tile_q * row + weights) + sums +
+         config.stages * 2 * config.tile_q * 4 + 8 * (4 * config.stages + (config.cluster > 0 ? 15 : 11));
 }
 
 }  // namespace
@@ -98,7 +106,7 @@ Config TypedConfig::to_config() const {
 }
 
 bool TypedConfig::separate_adders(const Settings& settings) const noexcept {
-  return variant == Variant::wgmma && roles == Roles::keys && settings.deterministic;
+  return roles == Roles::keys && is_ordered(settings);
 }
 
 int TypedConfig::block_threads(Pass pass, const Settings& settings) const noexcept {
@@ -187,6 +195,18 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   if (config.roles == Roles::gradients && settings.dslopes && forward.dropout > 0 &&
       (forward.softcap != 0 || !forward.score_mod.empty()))
     return "roles=gradients has no dslopes with dropout and a softcap or a score_mod: both warpgroups would have a share";
+  if (config.cluster > 0) {
+    const auto text = [](std::int64_t number) { return std::to_string(number); };
+    if (config.roles == Roles::gradients) return "cluster is " + text(config.cluster) + "; roles=gradients has cluster=0";
+    if (config.cluster * config.kept(Pass::keys) < forward.seq_kv)
+      return "cluster is " + text(config.cluster) + ", which holds " + text(config.cluster * config.kept(Pass::keys)) +
+             " keys; seq_kv is " + text(forward.seq_kv);
+    if (config.cluster == 8 && forward.head_dim % 32 != 0)
+      return "cluster is 8 and head_dim is " + text(forward.head_dim) + "; 8 blocks share multiples of 32 columns";
+    if (config.cluster > device.max_cluster_blocks)
+      return "cluster is " + text(config.cluster) + "; the device's clusters have at most " +
+             text(device.max_cluster_blocks) + " blocks";
+  }
   if (settings.rows() == 0 || forward.positions(Side::k) == 0) return "TMA has no empty arrays";
   for (const Side side : {Side::q, Side::k, Side::v}) {
     if (forward.vector(side) < 8)
@@ -207,8 +227,9 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   // Measured with ptxas: S of the next 128 queries leaves no registers for more. In blocks of more than 384 threads ptxas
   // serializes products that it does not serialize otherwise.
   const bool masked = !forward.mask_mod.empty();
-  const bool crowded = config.ahead && config.roles == Roles::keys &&
-                       (settings.deterministic || (config.tile_q == 128 && (settings.dslopes || forward.varlen || masked)));
+  const bool crowded =
+      config.ahead && config.roles == Roles::keys &&
+      (config.is_ordered(settings) || (config.tile_q == 128 && (settings.dslopes || forward.varlen || masked)));
   const bool random = config.tile_q == 128 && forward.dropout > 0;  // bits of 64 pairs of a thread
   if (const int registers = config.registers_needed(Pass::keys, forward) + (crowded ? 24 : 0) + (random ? 32 : 0);
       registers > 208)

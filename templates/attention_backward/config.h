@@ -46,6 +46,7 @@ struct TypedConfig {
   Roles roles = Roles::keys;                     ///< wgmma, which has tile_q too
   int stages = 2;
   bool ahead = true;
+  int cluster = 0;
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
   static TypedConfig parse(const Config& config);
@@ -55,6 +56,9 @@ struct TypedConfig {
   const MmaPass& mma(Pass pass) const noexcept { return pass == Pass::keys ? keys : queries; }
   /// Threads of a block.
   int block_threads(Pass pass, const Settings& settings) const noexcept;
+  /// Returns whether blocks add to sums of dq in the workspace, and then, whether they do so in a fixed order.
+  bool has_sums() const noexcept { return variant == Variant::wgmma && cluster == 0; }
+  bool is_ordered(const Settings& settings) const noexcept { return has_sums() && settings.deterministic; }
   /// Keys, or queries, of a block.
   int kept(Pass pass) const noexcept;
   /// Dynamic shared memory of a block.

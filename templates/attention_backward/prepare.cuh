@@ -3,7 +3,7 @@
 //   delta = sum_c o[c] * dout[c] - dlse      softmax subtracts it from each gradient of a probability
 //   lse2  = log2(e) * lse                    +inf for a row without keys
 //
-// Zeroes the sums of dq, if the variant has them in the workspace. A few neighbouring lanes share a row.
+// Zeroes the sums of dq, if they are in the workspace. A few neighbouring lanes share a row.
 #pragma once
 
 #include "attention_backward/backward.cuh"
@@ -29,7 +29,7 @@ __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwa
     const int64 thread = block_index() * prepare_threads + thread_index();
     if (thread < params.order_words) workspace_words(params, params.order_at)[thread] = 0;
   }
-  if constexpr (backward.dslopes && backward.sums) {  // variants with sums add to the parts of dslopes
+  if constexpr (backward.dslopes && backward.padded) {  // blocks add to the parts
     const int64 parts = static_cast<int64>(attention.heads) * attention.batch * params.slope_parts;
     for (int64 i = block_index() * prepare_threads + thread_index(); i < parts; i += params.prepare_stride)
       workspace_floats(params, params.slopes_at)[i] = 0.0f;
@@ -40,7 +40,7 @@ __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwa
   int64 position = row % params.statistics_rows;
   const int64 head = any_head % attention.heads, batch = shape.varlen ? 0 : any_head / attention.heads;
   bool there = row < params.rows && position < queries;
-  if constexpr (shape.varlen && backward.sums) {  // rows are padded
+  if constexpr (shape.varlen && backward.padded) {  // rows are padded
     const int sequence = sequence_of_row(attention, static_cast<int>(position)), start = attention.cu_seqlens_q[sequence];
     position += start - padded_start(sequence, start);
     there = row < params.rows && position < attention.cu_seqlens_q[sequence + 1];
@@ -64,7 +64,7 @@ __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwa
   }
   sum = reduce_lanes<Lanes::lanes>(sum, Sum());
   if (row >= params.rows) return;
-  if constexpr (backward.sums) {
+  if constexpr (backward.sums_columns > 0) {
     float* const sums = workspace_floats(params, params.sums_at) + row * backward.sums_columns;
     for (int i = thread_index() % Lanes::lanes; i < backward.sums_columns / 4; i += Lanes::lanes)
       store<16, StoreHint::plain>(sums + 4 * i, Bits<16>{});

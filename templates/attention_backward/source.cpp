@@ -38,8 +38,9 @@ std::string backward_shape_text(const TypedConfig& config, const Settings& setti
   if (settings.dlse) text += member("dlse", true);
   if (settings.dsinks) text += member("dsinks", true);
   if (settings.dslopes) text += member("dslopes", true);
-  if (config.variant == Variant::wgmma) text += member("sums", true) + member("sums_columns", sums_columns(settings));
-  if (config.variant == Variant::wgmma && settings.deterministic) text += member("ordered", true);
+  if (config.variant == Variant::wgmma) text += member("padded", true);
+  if (config.has_sums()) text += member("sums_columns", sums_columns(settings));
+  if (config.is_ordered(settings)) text += member("ordered", true);
   if (settings.accumulate) text += member("accumulate", true);
   if (!settings.daux.empty() && settings.deterministic) text += member("exact_aux", true);
   return text + "};\n\n";
@@ -72,8 +73,9 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
     return "static constexpr tunesmith::WgmmaBackwardConfig config = {\n" +
            member("roles", "tunesmith::MultiplierRoles::" + std::string(enum_name(config.roles))) +
            member("tile_q", config.tile_q) + member("stages", config.stages) + member("ahead", config.ahead) +
-           (settings.deterministic ? member("ordered", true) : "") + (settings.dslopes ? member("slopes", true) : "") +
-           (settings.accumulate ? member("accumulate", true) : "") + "};\n\n" + wgmma_instructions(config, settings) +
+           (config.is_ordered(settings) ? member("ordered", true) : "") + (settings.dslopes ? member("slopes", true) : "") +
+           (settings.accumulate ? member("accumulate", true) : "") +
+           (config.cluster > 0 ? member("cluster", config.cluster) : "") + "};\n\n" + wgmma_instructions(config, settings) +
            asserts("tunesmith::WgmmaBackwardTiles<shape, config>::smem_bytes", keys, why);
   return "static constexpr tunesmith::SimtBackwardConfig config = {\n" + member("threads", config.threads) +
          member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) + "};\n\n" +
@@ -100,12 +102,16 @@ void describe(const TypedConfig& config, const Settings& settings, SourceParts& 
     parts.algorithm =
         "delta = rowsum(o * dout) - dlse first; then, with P = exp(S - lse) and dS = P * (dP - delta), a block that keeps " +
         keys + " keys goes through the Q tiles of all heads that share them: dv += P^T dout, dk += dS^T Q, and dS K is " +
-        "added to float32 sums of dq in the workspace" + std::string(settings.deterministic ? ", in a fixed order" : "") +
-        "; a last kernel rounds them";
+        (config.has_sums()
+             ? "added to float32 sums of dq in the workspace" +
+                   std::string(config.is_ordered(settings) ? ", in a fixed order" : "") + "; a last kernel rounds them"
+             : "sent to the blocks of the cluster, each of which adds and writes a share of dq");
     parts.threads =
         config.roles == Roles::keys
             ? "two warpgroups of 64 keys each compute S, P, dP, dS, dk and dv of tiles of " + queries + " queries"
             : "one warpgroup computes S, P and dv of tiles of " + queries + " queries, another one dP, dS and dk";
+    if (!config.has_sums())
+      parts.threads.insert(0, "a cluster of " + std::to_string(config.cluster) + " blocks holds all keys of a key head; ");
     parts.threads += config.separate_adders(settings)
                          ? "; a third one computes dq, and warps of a fourth one load tiles through TMA and sum dq"
                          : "; a third one loads tiles through TMA and computes dq";
@@ -158,7 +164,7 @@ struct Workspace {
 /// Returns the counters of wgmma that put additions to the sums of dq in order: one of the blocks that have begun, and one
 /// for each 16 queries and 64 columns.
 std::int64_t order_words(const TypedConfig& config, const Settings& settings, std::int64_t rows) {
-  return config.variant == Variant::wgmma && settings.deterministic ? 1 + rows / 16 * (sums_columns(settings) / 64) : 0;
+  return config.is_ordered(settings) ? 1 + rows / 16 * (sums_columns(settings) / 64) : 0;
 }
 /// Returns the rows of statistics that a head has. Those of wgmma are loaded by whole Q tiles; packed sequences are padded
 /// as padded_start() in backward.cuh has it.
@@ -196,7 +202,7 @@ Workspace workspace_of(const TypedConfig& config, const Settings& settings) {
   const std::int64_t parts =
       settings.dslopes ? forward.heads * forward.batch * slope_tiles(config, settings) * parts_of_tile(config) : 0;
   at.sums = at.slopes + aligned(4 * parts);
-  at.order = at.sums + (config.variant == Variant::wgmma ? 4 * rows * sums_columns(settings) : 0);
+  at.order = at.sums + (config.has_sums() ? 4 * rows * sums_columns(settings) : 0);
   at.aux = aligned(at.order + 4 * order_words(config, settings, rows));
   at.end = at.aux + aux_workspace_bytes(settings);
   return at;
@@ -236,8 +242,12 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
   params.slope_parts = static_cast<std::int32_t>(slope_tiles(config, settings) * parts_of_tile(config));
   params.parts_of_tile = static_cast<std::int32_t>(parts_of_tile(config));
   params.kv_tiles = static_cast<std::int32_t>(tiles(forward.seq_kv, config.kept(Pass::keys)));
-  if (config.variant == Variant::wgmma)
+  if (config.cluster > 0) {  // WgmmaKeys then numbers the blocks of a key head one after another
+    params.kv_tiles = config.cluster;
+    params.attention.heads_per_section = 1;
+  } else if (config.variant == Variant::wgmma) {
     params.attention.heads_per_section = heads_per_section(params.kv_tiles, settings, device);
+  }
   return params;
 }
 
@@ -305,9 +315,10 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   if (wgmma) {
     parts.kernels +=
         entry("attention_backward", std::to_string(typed.block_threads(Pass::keys, settings)) + ", 1", argument.type,
-              "attention_backward_wgmma<Element, shape, " + modification + ", config>" + argument.own) +
-        entry("attention_backward_dq", std::to_string(wgmma_dq_threads), argument.type,
-              "attention_backward_wgmma_dq<Element, shape, backward>" + std::string(argument.own));
+              "attention_backward_wgmma<Element, shape, " + modification + ", config>" + argument.own);
+    if (typed.has_sums())
+      parts.kernels += entry("attention_backward_dq", std::to_string(wgmma_dq_threads), argument.type,
+                             "attention_backward_wgmma_dq<Element, shape, backward>" + std::string(argument.own));
   } else {
     const std::string arguments = "<Element, shape, backward, " + modification + ", ";
     parts.kernels +=
@@ -405,11 +416,17 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   plan.main_kernel = plan.kernels.size();
   if (wgmma) {
     use_tensor_maps(typed, settings, plan);
-    if (!settings.deterministic) plan.sums_in_any_order = {"dq"};
-    add(launch_of("attention_backward", params.kv_tiles * forward.kv_heads * forward.batch,
-                  typed.block_threads(Pass::keys, settings), typed.smem_bytes(Pass::keys, settings)));
-    add(launch_of("attention_backward_dq", tiles(params.rows / 16 * (sums_columns(settings) / 64), wgmma_dq_threads / 32),
-                  wgmma_dq_threads, 0));
+    if (typed.has_sums() && !typed.is_ordered(settings)) plan.sums_in_any_order = {"dq"};
+    KernelLaunch launch = launch_of("attention_backward", params.kv_tiles * forward.kv_heads * forward.batch,
+                                    typed.block_threads(Pass::keys, settings), typed.smem_bytes(Pass::keys, settings));
+    if (typed.cluster > 0) {
+      launch.cluster = {static_cast<std::uint32_t>(typed.cluster), 1, 1};
+      launch.grid = folded_grid(params.kv_tiles * forward.kv_heads * forward.batch, launch.cluster.x);
+    }
+    add(launch);
+    if (typed.has_sums())
+      add(launch_of("attention_backward_dq", tiles(params.rows / 16 * (sums_columns(settings) / 64), wgmma_dq_threads / 32),
+                    wgmma_dq_threads, 0));
   }
   if (has_keys && !wgmma)
     add(launch_of("attention_backward_keys", params.kv_tiles * forward.kv_heads * forward.batch,

@@ -21,6 +21,10 @@
 //              when the counter says that the blocks before it have (QueryRing). Blocks take tickets in the order of
 //              WgmmaKeys and only wait for smaller tickets, so the smallest one always proceeds.
 //
+// Cluster      If a cluster of blocks holds all keys of a key head, its blocks exchange pieces of dQ through shared memory:
+//              nothing is summed in the workspace, no kernel follows, and dQ has the same bits in each run
+//              (wgmma_exchange.cuh).
+//
 // Options      With softcap, score_mod or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits in the
 //              place of dS. Its sign, or that of P, says which pairs are dropped. The numbers of dropout are computed while
 //              tensor cores compute S. mask_mod: Q tiles of which the block mask leaves nothing are skipped
@@ -41,6 +45,7 @@
 #include "attention_backward/prepare.cuh"
 #include "attention_backward/score_gradient.cuh"
 #include "attention_backward/wgmma_dq.cuh"
+#include "attention_backward/wgmma_exchange.cuh"
 #include "attention_backward/wgmma_loader.cuh"
 #include "attention_backward/wgmma_multiplier.cuh"
 #include "attention_backward/wgmma_ordered.cuh"
@@ -76,6 +81,12 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
         barrier_init(barriers.sums_come(stage), 4);
         barrier_init(barriers.sums_free(stage), 1);
       }
+    if constexpr (config.cluster > 0) {
+      for (int stage = 0; stage < 2; ++stage) {
+        barrier_init(barriers.slots_come(stage), 1);
+        barrier_init(barriers.slots_free(stage), 4 * config.cluster);
+      }
+    }
     barrier_init(barriers.k_come(), 1);
     barrier_init(barriers.v_come(), 1);
     if constexpr (config.ordered)
@@ -84,7 +95,9 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
     barriers_ready();
   }
   sync_block();
-  if constexpr (shape.varlen) {
+  if constexpr (config.cluster > 0)
+    cluster_arrive_relaxed();  // the fence has published the barriers
+  else if constexpr (shape.varlen) {
     const WgmmaKeys keys(params.backward, Tiles::tile_kv, block_number<config.ordered>(shared + Tiles::ticket_at),
                          Tiles::last_first);
     if (keys.first_k >= sequence_of<shape>(params.backward.attention, keys.batch).seq_kv) return;
@@ -104,12 +117,18 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
       OrderedLoader<Element, shape, config>(params, shared).multiply_pieces();
     } else {
       give_registers<88>();
-      Loader<Element, shape, config>(params, shared).run();
+      if constexpr (config.cluster > 0)
+        ExchangingLoader<Element, shape, config>(params, shared).run();
+      else
+        Loader<Element, shape, config>(params, shared).run();
     }
   } else {
     take_registers<208>();
     Multiplier<Element, shape, Modification, config> multiplier(params, shared, group - 1);
-    if constexpr (!Tiles::by_gradient)
+    if constexpr (config.cluster > 0) {
+      if (has_keys<shape>(params.backward, multiplier.keys_of(block_number<false>(0)))) multiplier.run();
+      cluster_wait();
+    } else if constexpr (!Tiles::by_gradient)
       multiplier.run();
     else if (group == 1)
       multiplier.run_values();

@@ -10,7 +10,7 @@ namespace tunesmith {
 template <typename Element, const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct Loader {
   using Tiles = WgmmaBackwardTiles<shape, config>;
-  using Ring = RingOf<shape, Tiles, config.ordered>;
+  using Ring = RingOf<shape, Tiles, Tiles::in_order>;
 
   /// Where this warp's part of a piece is added, and, if ordered, the state of its counters. Counters are read one step
   /// before they are needed. Pieces go from shared memory to the sums in any order, see OrderedLoader.
@@ -99,8 +99,8 @@ struct Loader {
   /// Issues dQ = dS K for a piece: 64 queries and `columns` columns.
   template <int columns>
   __device__ __forceinline__ void multiply(float (&dq)[columns / 2], int ds_at, int k_at) const {
-    const MatrixDescriptor a = matrix_descriptor(shared + ds_at, 1024);
-    const MatrixDescriptor b = matrix_descriptor(shared + k_at, 1024, Tiles::kv_slab);
+    const MatrixDescriptor a = matrix_descriptor(Tiles::operand(shared) + ds_at, 1024);
+    const MatrixDescriptor b = matrix_descriptor(Tiles::operand(shared) + k_at, 1024, Tiles::kv_slab);
     wgmma_fence(dq);
 #pragma unroll
     for (int step = 0; step < Tiles::tile_kv / 16; ++step)

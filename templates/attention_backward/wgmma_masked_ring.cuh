@@ -70,6 +70,16 @@ class MaskedQueryRing {
     }
     return static_cast<uint32>(blocks);
   }
+  /// Whether mask_mod keeps a pair of a tile and the `tile_kv` keys from first_k on.
+  static __device__ __forceinline__ bool sees(const AttentionParams& params, const Visibility<shape>&, int batch, int head,
+                                              int tile, int first_k) {
+    const int mask_k = first_k / mask_tile;
+    uint32 any = 0;
+#pragma unroll
+    for (int row = 0; row < rows; ++row)
+      if (tile * rows + row < params.mask_rows) any |= mask_words_of(params, batch, head, tile * rows + row)[mask_k / 32];
+    return (any >> mask_k % 32 & ((1u << tile_kv / mask_tile) - 1)) != 0;
+  }
   /// After the last tile of the last head, the first one of the first head.
   __device__ __forceinline__ void next() {
     any_ &= any_ - 1;

@@ -11,7 +11,7 @@ namespace tunesmith {
 template <typename Element, const AttentionShape& shape, typename Modification, const WgmmaBackwardConfig& config>
 struct Multiplier {
   using Tiles = WgmmaBackwardTiles<shape, config>;
-  using Ring = RingOf<shape, Tiles, config.ordered>;
+  using Ring = RingOf<shape, Tiles, Tiles::in_order>;
   static constexpr int queries = Tiles::tile_q, steps = queries / 16;
 
   const WgmmaBackwardParams& params;
@@ -53,8 +53,8 @@ struct Multiplier {
   /// Issues products = A B^T with this warpgroup's rows of K or V, and a tile of Q or dO.
   template <int width>
   __device__ __forceinline__ void multiply_tile(float (&products)[queries / 2], int keys_at, int queries_at) {
-    const MatrixDescriptor a = matrix_descriptor(shared + keys_at + rows() * 64 * Tiles::row_bytes, 1024);
-    const MatrixDescriptor b = matrix_descriptor(shared + queries_at, 1024);
+    const MatrixDescriptor a = matrix_descriptor(Tiles::operand(shared) + keys_at + rows() * 64 * Tiles::row_bytes, 1024);
+    const MatrixDescriptor b = matrix_descriptor(Tiles::operand(shared) + queries_at, 1024);
     wgmma_fence(products);
 #pragma unroll
     for (int step = 0; step < width / 16; ++step) {
@@ -78,7 +78,7 @@ struct Multiplier {
   /// Issues sums += words * the tile of Q or dO at `queries_at`.
   template <int count>
   __device__ __forceinline__ void accumulate(float (&sums)[count], uint32 (&words)[steps][4], int queries_at) {
-    const MatrixDescriptor b = matrix_descriptor(shared + queries_at, 1024, Tiles::q_slab);
+    const MatrixDescriptor b = matrix_descriptor(Tiles::operand(shared) + queries_at, 1024, Tiles::q_slab);
     pin_all(words);
     wgmma_fence(sums);
 #pragma unroll

@@ -28,12 +28,14 @@ struct WgmmaBackwardConfig {
   bool ordered;     ///< dQ is summed in the order of the keys, so that equal inputs give equal bits
   bool slopes;      ///< computes the gradient of ALiBi slopes
   bool accumulate;  ///< dK and dV are added to what their arrays hold
+  int cluster;      ///< blocks that hold all keys of a key head and exchange dQ; 0: dQ is summed in the workspace
 };
 
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaBackwardTiles {
   static constexpr int multipliers = 2, threads = 128 * (multipliers + 1);
   static constexpr bool last_first = config.ordered && shape.bounded_right;
+  static constexpr bool in_order = config.ordered || config.cluster > 0;  ///< blocks go through tiles in the same order
   static constexpr bool by_gradient = config.roles == MultiplierRoles::gradients;
   /// A fourth warpgroup loads tiles and adds to the sums of dQ (OrderedLoader). `threads` are those of the others.
   static constexpr bool separate_adders = config.ordered && !by_gradient;
@@ -62,9 +64,17 @@ struct WgmmaBackwardTiles {
   }
   static constexpr int sums_at = p_at + 2 * p_bytes;
   static constexpr int sums_stages = by_gradient ? 0 : pieces < 2 && !separate_adders ? 1 : 2;
-  static constexpr int lse_at = sums_at + sums_stages * piece_bytes, delta_at = lse_at + config.stages * tile_q * 4;
+  // Or, with a cluster: two stages of slots, which together have room for a tile of dQ (wgmma_exchange.cuh).
+  static constexpr int sums_bytes = config.cluster > 0 ? 2 * tile_q* shape.head_dim * 4 : sums_stages* piece_bytes;
+  /// An address as descriptors of matrices take it: in a cluster, addresses of shared memory have the block's rank in their
+  /// upper bits.
+  static __device__ __forceinline__ uint32 operand(uint32 address) {
+    if constexpr (config.cluster > 0) return address & ((1u << 18) - 1);
+    return address;
+  }
+  static constexpr int lse_at = sums_at + sums_bytes, delta_at = lse_at + config.stages * tile_q * 4;
   static constexpr int barriers_at = delta_at + config.stages * tile_q * 4;
-  static constexpr int ticket_at = barriers_at + 8 * (4 * config.stages + 10);
+  static constexpr int ticket_at = barriers_at + 8 * (4 * config.stages + 10 + (config.cluster > 0 ? 4 : 0));
   static constexpr int smem_bytes = ticket_at + 8;
 };
 
@@ -85,6 +95,8 @@ struct BackwardBarriers {
   // Where p_come and p_free are not used.
   __device__ __forceinline__ uint32 sums_come(int stage) const { return p_come(stage); }
   __device__ __forceinline__ uint32 sums_free(int stage) const { return p_free(stage); }
+  __device__ __forceinline__ uint32 slots_come(int stage) const { return base + 32 * stages + 80 + 16 * stage; }
+  __device__ __forceinline__ uint32 slots_free(int stage) const { return base + 32 * stages + 88 + 16 * stage; }
 };
 
 /// Returns the number of the block's keys, see WgmmaKeys. If blocks wait for each other, that is the number in which they
@@ -181,6 +193,12 @@ class QueryRing {
     }
     const int first = shape.bounded_left ? Seen::largest(0, first_q() + bound_) / tile_kv : 0;
     return static_cast<uint32>(key_tile_ - first);
+  }
+  /// Whether queries of a tile see some of the `tile_kv` keys from first_k on.
+  static __device__ __forceinline__ bool sees(const AttentionParams&, const Visibility<shape>& visibility, int, int,
+                                              int tile, int first_k) {
+    const KeyRange seen = queries_of<shape>(visibility, first_k, first_k + tile_kv - 1);
+    return !seen.empty() && tile >= seen.begin / tile_q && tile * tile_q < seen.end;
   }
   __device__ __forceinline__ void next() {
     if (++tile_ < end_) return;

@@ -36,6 +36,11 @@ __device__ __forceinline__ void send_async(uint32 to, uint32 a, uint32 b, uint32
                : "memory");
 }
 
+/// barrier_arrive() at a barrier of a block of the cluster, with an address from address_of_rank(). It publishes no writes:
+/// a release at cluster scope would wait for all earlier stores to global memory.
+__device__ __forceinline__ void barrier_arrive_cluster(uint32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
 /// barrier_wait() for stores from other blocks of the cluster.
 __device__ __forceinline__ void barrier_wait_cluster(uint32 barrier, uint32 parity) {
   uint32 complete;

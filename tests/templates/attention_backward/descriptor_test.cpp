@@ -148,10 +148,46 @@ TEST(AttentionBackwardDescriptor, LaunchesOnlyWhatIsNeeded) {
   EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1", mma), (Names{prepare, keys, queries}));
   EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1,dsinks=1", mma), (Names{prepare, keys, queries, heads}));
   EXPECT_EQ(kernels_of("seq_q=100,head_dim=64"), (Names{prepare, one, dq}));
+  EXPECT_EQ(kernels_of("seq_q=200,head_dim=64"), (Names{prepare, one}));
+  EXPECT_EQ(kernels_of("seq_q=200,head_dim=64", "cluster=0"), (Names{prepare, one, dq}));
   EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1,dsinks=1"), (Names{prepare, one, dq, heads}));
   EXPECT_EQ(kernels_of("seq_q=0,seq_kv=9,head_dim=64,sinks=1,dsinks=1"), (Names{keys, heads}));
   EXPECT_EQ(kernels_of("seq_q=9,seq_kv=0,head_dim=64"), (Names{prepare, queries}));
   EXPECT_EQ(kernels_of("batch=0,seq_q=9,head_dim=64"), Names{});
+}
+
+// A cluster of up to 8 blocks holds all keys: nothing is summed in the workspace, so each run gives the same bits.
+TEST(AttentionBackwardDescriptor, ClustersAddDqThemselves) {
+  const auto plan_of = [](const std::string& fields, const std::string& config) {
+    const test::Case c = test::case_of("attention_backward", fields, hopper(), config);
+    return op().parse(c.problem)->launch_plan(c.config, hopper());
+  };
+  const std::string fields = "batch=3,heads=4,kv_heads=2,seq_q=700,seq_kv=500,head_dim=64";
+  const LaunchPlan sums = plan_of(fields, "cluster=0"), cluster = plan_of(fields, "cluster=4"),
+                   wide = plan_of(fields, "cluster=8");
+  EXPECT_EQ(cluster.kernels[cluster.main_kernel].cluster.x, 4U);
+  EXPECT_EQ(cluster.kernels[cluster.main_kernel].grid.x, 3U * 2 * 4);
+  EXPECT_EQ(wide.kernels[wide.main_kernel].grid.x, 3U * 2 * 8);
+  EXPECT_EQ(sums.workspace_bytes - cluster.workspace_bytes, 3 * 4 * 768 * 64 * 4);
+  EXPECT_EQ(sums.sums_in_any_order, std::vector<std::string>{"dq"});
+  EXPECT_TRUE(cluster.sums_in_any_order.empty());
+  // The default where they were measured to be faster: two blocks with keys each.
+  for (const auto& [seq_kv, expected] : {std::pair(128, false), {129, true}, {256, true}, {257, false}}) {
+    const ParsedProblemPtr parsed = op().parse(normal("seq_q=700,head_dim=64,heads=2,seq_kv=" + std::to_string(seq_kv)));
+    EXPECT_EQ(parsed->default_config(hopper()).fields.contains("cluster"), expected) << seq_kv;
+  }
+}
+
+// A configuration's text omits cluster=0, so one that has all other fields gets no default's cluster.
+TEST(AttentionBackwardDescriptor, CompleteConfigurationsStayAsTheyAre) {
+  const ParsedProblemPtr parsed = op().parse(normal("seq_q=256,head_dim=64,heads=2"));
+  const auto completed = [&](const char* config) {
+    return parsed->complete_config(hopper(), Config{parse_fields(config, "config")}).text();
+  };
+  const std::string all = "variant=wgmma,roles=keys,tile_q=128,stages=2,ahead=0";
+  EXPECT_EQ(completed(all.c_str()), all);
+  EXPECT_EQ(completed("variant=wgmma"), all + ",cluster=2");
+  EXPECT_EQ(completed("variant=wgmma,cluster=0"), all);
 }
 
 // Sections that fit into L2, but at least 1.5 times the blocks that run at once, all of about the same size.
@@ -221,6 +257,11 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
            {shape + ",alibi=1,dslopes=1", "variant=wgmma,roles=keys,tile_q=128,stages=2,ahead=1", "registers"},
            {shape + ",dropout=0.1", narrow, "registers"},
            {"seq_q=512,heads=4,head_dim=256,alibi=1,dslopes=1,softcap=30,dropout=0.1", apart, "dslopes"},
+           {shape, narrow + ",cluster=2", "holds 256 keys; seq_kv is 512"},
+           {"seq_q=512,heads=4,head_dim=80", wide + ",cluster=8", "multiples of 32 columns"},
+           {"seq_q=64,heads=4,head_dim=256", apart + ",cluster=2", "roles=gradients has cluster=0"},
+           {"seq_q=512,heads=4,head_dim=128", "variant=wgmma,roles=keys,tile_q=64,stages=3,ahead=1,cluster=4",
+            "shared memory"},
            {shape + ",dq_alignment=8", narrow, "dq"},
            {shape + ",dout_seq_stride=0", narrow, "dout"},
            {"seq_q=0,seq_kv=9,head_dim=64", narrow, "empty"}})

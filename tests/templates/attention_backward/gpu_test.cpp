@@ -39,7 +39,9 @@ TEST_F(AttentionBackwardGpu, SearchSpacesOfCommonShapes) {
         "seq_q=4096,head_dim=256,heads=8,batch=4", "seq_q=4096,head_dim=192,head_dim_v=128,heads=8,causal=bottom-right",
         "seq_q=4096,head_dim=128,heads=16,batch=4,causal=bottom-right,deterministic=1",
         "seq_q=4096,head_dim=64,heads=32,batch=4,window_left=700,window_right=90,deterministic=1",
-        "seq_q=4096,head_dim=128,heads=32,kv_heads=8,causal=bottom-right,dtype=f16"}) {
+        "seq_q=4096,head_dim=128,heads=32,kv_heads=8,causal=bottom-right,dtype=f16",
+        "seq_q=512,head_dim=128,heads=16,batch=32", "seq_q=1024,head_dim=64,heads=16,batch=32",
+        "seq_q=250,head_dim=64,heads=16,kv_heads=4,batch=32,causal=bottom-right"}) {
     const Problem problem = test::normalized("attention_backward", fields);
     const Problem small = find_op("attention_backward").parse(problem)->verification_problem();
     for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device().info(), Effort::quick))
@@ -246,6 +248,8 @@ TEST_F(AttentionBackwardGpu, RepeatsAreEqualBitForBit) {
            {"seq_q=900,head_dim=128,heads=8,batch=8,varlen=1,total_q=4000,total_kv=5000,deterministic=1,causal=bottom-right",
             ""},
            {"seq_q=2048,head_dim=64,heads=8,kv_heads=2,alibi=1,dslopes=1", "wgmma"},
+           {"seq_q=512,head_dim=128,heads=16,batch=8", "wgmma,cluster=4"},
+           {"seq_q=1000,head_dim=64,heads=16,kv_heads=4,batch=8,causal=bottom-right", "wgmma,cluster=8"},
            {"seq_q=1024,head_dim=64,heads=8,dropout=0.2", "mma"},
            {"seq_q=1024,head_dim=64,heads=8,dropout=0.2,deterministic=1", ""},
            {grouped, "wgmma"},
@@ -253,7 +257,7 @@ TEST_F(AttentionBackwardGpu, RepeatsAreEqualBitForBit) {
            {"seq_q=512,head_dim=64,heads=4,dtype=f32", "simt"},
            {"seq_q=1024,head_dim=64,heads=8,batch=2,deterministic=1,daux=bias", ""},
            {"seq_q=1024,head_dim=64,heads=8,batch=2,deterministic=1,daux=bias", "mma"}}) {
-    if (variant == "wgmma" && name(device().info().arch) != "sm_90a") continue;
+    if (variant.starts_with("wgmma") && name(device().info().arch) != "sm_90a") continue;
     Problem problem{"attention_backward", parse_fields(fields, "fields")};
     if (problem.fields.contains("daux")) problem.fields.set("score_mod", test::mod_example("relative_bias"));
     problem = find_op(problem.op).normalize(problem);
@@ -263,7 +267,7 @@ TEST_F(AttentionBackwardGpu, RepeatsAreEqualBitForBit) {
     if (!variant.empty()) options.config.fields = parse_fields("variant=" + variant, "config");
     const Plan plan = engine_->prepare(problem, options);
     std::map<std::string, std::vector<std::byte>> first;
-    const bool ordered = problem.fields.contains("deterministic");
+    const bool ordered = problem.fields.contains("deterministic") || variant.find("cluster") != std::string::npos;
     for (int repeat = 0; repeat < (ordered ? 1000 : 50); ++repeat) {
       plan.launch(on_device.addresses());
       engine_->synchronize();

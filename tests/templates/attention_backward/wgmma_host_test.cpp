@@ -68,6 +68,47 @@ TEST_F(AttentionBackwardWgmmaHost, DetectsMissingAndLateWaitsOfOrderedSums) {
                         device_, compiler_);
 }
 
+// Clusters that add dq in shared memory: of all sizes, with blocks that have no keys, Q tiles that see no keys,
+// several heads of a key head, and every option that the other kernels have.
+TEST_F(AttentionBackwardWgmmaHost, Clusters) {
+  constexpr const char* tree =
+      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux&) { return k <= q && (q / 16 == k / 16 || (k + h + b) "
+      "% 5 == 0); }";
+  constexpr const char* blocks =
+      "__device__ bool mask_mod(int, int h, int q, int k, const Aux&) { return q / 128 == k / 128 + h; }";
+  struct Clustered {
+    const char *fields, *config, *mask_mod, *score_mod;
+  };
+  std::vector<Case> cases;
+  for (const auto& [fields, config, mask_mod, score_mod] : std::vector<Clustered>{
+           {"seq_q=300,seq_kv=250,head_dim=128,heads=4,kv_heads=2", "tile_q=64,ahead=1,cluster=2", "", ""},
+           {"seq_q=130,seq_kv=250,head_dim=64,heads=2,batch=2,dtype=f16", "tile_q=128,ahead=0,cluster=4", "", ""},
+           {"seq_q=200,seq_kv=1000,head_dim=64,heads=2", "tile_q=128,ahead=0,cluster=8", "", ""},
+           {"seq_q=500,seq_kv=300,head_dim=96,heads=2,causal=bottom-right,accumulate=1", "tile_q=64,ahead=1,cluster=4", "",
+            ""},
+           {"seq_q=200,seq_kv=600,head_dim=128,heads=2,causal=top-left,alibi=1,dslopes=1,dlse=1",
+            "tile_q=64,ahead=0,cluster=8", "", ""},
+           {"seq_q=300,seq_kv=400,head_dim=64,window_left=70,window_right=20,deterministic=1",
+            "tile_q=64,stages=3,ahead=1,cluster=4", "", ""},
+           {"seq_q=200,seq_kv=300,head_dim=64,head_dim_v=128,heads=2,batch=4,varlen=1,total_q=330,total_kv=410,accumulate=1,"
+            "causal=bottom-right",
+            "tile_q=64,ahead=0,cluster=4", "", ""},
+           {"seq_q=150,seq_kv=200,head_dim=80,softcap=20,dropout=0.3,dropout_seed=4", "tile_q=64,ahead=0,cluster=2", "", ""},
+           {"seq_q=300,seq_kv=400,head_dim=64,heads=4,kv_heads=2,batch=2", "tile_q=128,ahead=0,cluster=4", tree, ""},
+           {"seq_q=300,seq_kv=500,head_dim=32,heads=2,varlen=1,batch=3,total_q=500,total_kv=700",
+            "tile_q=64,ahead=0,cluster=8", blocks, ""},
+           {"seq_q=137,seq_kv=253,head_dim=64,heads=2,kv_heads=1", "tile_q=64,ahead=0,cluster=2", "", "relative_bias"}}) {
+    Problem problem{"attention_backward", parse_fields(fields, "fields")};
+    if (mask_mod[0] != '\0') problem.fields.set("mask_mod", std::string(mask_mod));
+    if (score_mod[0] != '\0') problem.fields.set("score_mod", test::mod_example(score_mod));
+    problem = find_op("attention_backward").normalize(problem);
+    std::string all = std::string("variant=wgmma,roles=keys,") + config;
+    if (all.find("stages") == std::string::npos) all.insert(all.find(",ahead"), ",stages=2");
+    cases.push_back({problem, Config{parse_fields(all, "config")}});
+  }
+  verify_all(cases);
+}
+
 TEST_F(AttentionBackwardWgmmaHost, UserFunctions) {
   std::vector<Case> cases;
   for (const char* name : {"relative_bias", "softcap", "alibi"}) {

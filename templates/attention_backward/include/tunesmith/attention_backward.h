@@ -76,8 +76,9 @@ struct AttentionBackwardArrays {
 /// differentiable even if score_mod_grad is given.
 ///
 /// The variants simt and mma are deterministic, apart from daux: equal inputs and configurations give equal bits. wgmma
-/// (Hopper) adds up dq in any order, and all variants daux, so these may differ by rounding between runs. `deterministic`
-/// puts the additions to dq in the order of the keys, and sums daux in integers, in two passes. Plan::deterministic()
+/// (Hopper) adds up dq in any order unless a cluster holds all keys of a key head, up to 1024, and all variants daux, so
+/// these may differ by rounding between runs. `deterministic` puts the additions to dq in the order of the keys, and sums
+/// daux in integers, in two passes. Plan::deterministic()
 /// reports whether equal inputs give equal bits. Sums are float32, or of at least 24 bits of the largest term. 16-bit
 /// kernels round p and dx to 16 bits before the products that follow, as FlashAttention does, so f16 gradients need the
 /// usual loss scaling.
