@@ -38,9 +38,9 @@ row::Shape launched(row::Shape shape) {
   if (!shape.wide() && !shape.ragged() && shape.options.mask == row::Mask::none && !finds_empty)
     shape.pipeline_part_bytes = shape.backward() ? 8 : 12;
   // Clusters compute exponentials of float32 once, and those of log_softmax without rescaling: faster there.
-  constexpr std::int64_t long_row = 65536, never = std::int64_t{1} << 62;
-  const bool cheap = shape.backward() || (!shape.logarithm && size_of(shape.output) == 2);
-  shape.pipeline_cols = cheap ? long_row : never;
+  constexpr std::int64_t long_row = 65536, longer_row = 98304, never = std::int64_t{1} << 62;
+  const bool cheap = !shape.logarithm && size_of(shape.output) == 2;
+  shape.pipeline_cols = shape.backward() ? long_row : cheap ? longer_row : never;
   return row::without_empty_rows(shape);
 }
 

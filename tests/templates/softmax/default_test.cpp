@@ -38,9 +38,9 @@ TEST(SoftmaxDefault, EqualsTheResultOfFullTuningOnAnH200) {
       {"rows=65536,cols=256,dtype=bf16", "variant=warp,threads=256,lanes=16,"},
       {"rows=4096,cols=8192,dtype=bf16", "variant=block,threads=128,min_blocks=8,registers=packed,"},
       {"rows=4096,cols=32768,dtype=bf16", "variant=block,threads=512,min_blocks=2,registers=packed,"},
-      {"rows=4096,cols=65536,dtype=bf16",
-       "variant=pipeline,threads=512,blocks_per_row=2,stages=13,chunk_bytes=16384,ahead=1,"},
-      {"rows=4096,cols=50048,dtype=bf16", "variant=hybrid,threads=512,register_vectors=9,min_blocks=2,registers=packed,"},
+      {"rows=4096,cols=65536,dtype=bf16", "variant=hybrid,threads=512,register_vectors=9,min_blocks=2,registers=packed,"},
+      {"rows=4096,cols=131072,dtype=bf16",
+       "variant=pipeline,threads=512,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1,"},
   };
   for (const Expectation& expected : expectations)
     EXPECT_TRUE(default_of("softmax", expected.fields).starts_with(expected.config))
