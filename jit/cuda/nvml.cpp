@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -32,7 +33,7 @@ int parent_of(int pid) {
   std::getline(file, text);
   const std::size_t name_end = text.rfind(')');  // a program's name may hold anything
   if (name_end == std::string::npos || name_end + 4 >= text.size()) return 0;
-  return std::atoi(text.c_str() + name_end + 4);  // ") S PARENT"
+  return static_cast<int>(std::strtol(text.c_str() + name_end + 4, nullptr, 10));  // ") S PARENT"
 }
 
 bool descends(int pid, int ancestor) {
