@@ -17,6 +17,36 @@ __device__ __forceinline__ uint32 add_pair(uint32 a, uint32 b) {
   return pack<Element>(add(low(a), low(b)), add(high(a), high(b)));
 }
 
+/// Writes 8 neighbouring columns of dQ, or adds them to what is there.
+template <typename Element, bool accumulates>
+__device__ __forceinline__ void write_columns(Element* to, Bits<16> columns) {
+  if constexpr (accumulates) {
+    const Bits<16> before = load<16, LoadHint::plain>(to);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) columns.word[i] = add_pair<Element>(before.word[i], columns.word[i]);
+  }
+  store<16, StoreHint::plain>(to, columns);
+}
+
+/// Transposes 4 x 4 groups of words over each quad of lanes: of pairs of columns, a lane then has 8 neighbours.
+template <int count>
+__device__ __forceinline__ void transpose_over_quad(uint32 (&words)[count]) {
+  constexpr int group = count / 4;
+#pragma unroll
+  for (int mask = 1; mask < 4; mask *= 2) {
+    const bool upper = (lane_index() & mask) != 0;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      if ((i / group & mask) != 0) continue;
+      const uint32 got = shuffle_xor(upper ? words[i] : words[i + group * mask], mask);
+      if (upper)
+        words[i] = got;
+      else
+        words[i + group * mask] = got;
+    }
+  }
+}
+
 /// A warp takes 16 queries of up to 64 columns. Quads of lanes exchange pairs of columns, so that a lane stores 8
 /// neighbours.
 template <typename Element, const AttentionShape& shape, const BackwardShape& backward>
@@ -50,33 +80,12 @@ __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardP
                                   batch, static_cast<int>(head % attention.heads));
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    // Transposes 4 x 4 pairs of words over the quad.
-#pragma unroll
-    for (int mask = 1; mask < 4; mask *= 2) {
-      const bool upper = (within & mask) != 0;
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        if ((i / 2 & mask) != 0) continue;
-        const uint32 got = shuffle_xor(upper ? words[r][i] : words[r][i + 2 * mask], mask);
-        if (upper)
-          words[r][i] = got;
-        else
-          words[r][i + 2 * mask] = got;
-      }
-    }
+    transpose_over_quad(words[r]);
     const int query = first_q + 8 * r + lane / 4, column = first_column + 16 * within;
     if (query >= sequence.seq_q || column >= shape.head_dim) continue;
     Element* const row = dq + query * params.backward.dq_strides.seq + column;
-    const auto write = [&](Element* to, Bits<16> sums) {
-      if constexpr (backward.accumulate) {
-        const Bits<16> before = load<16, LoadHint::plain>(to);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) sums.word[i] = add_pair<Element>(before.word[i], sums.word[i]);
-      }
-      store<16, StoreHint::plain>(to, sums);
-    };
-    write(row, Bits<16>{{words[r][0], words[r][2], words[r][4], words[r][6]}});
-    write(row + 8, Bits<16>{{words[r][1], words[r][3], words[r][5], words[r][7]}});
+    write_columns<Element, backward.accumulate>(row, Bits<16>{{words[r][0], words[r][2], words[r][4], words[r][6]}});
+    write_columns<Element, backward.accumulate>(row + 8, Bits<16>{{words[r][1], words[r][3], words[r][5], words[r][7]}});
   }
 }
 

@@ -92,12 +92,7 @@ struct ExchangingLoader : Loader<Element, shape, config> {
       float dq[columns / 2];
       this->template multiply<columns>(dq, Tiles::ds_at + ds_stage * Tiles::ds_bytes + rows * 64 * Tiles::row_bytes,
                                        Tiles::k_at + slab * Tiles::kv_slab);
-      if (piece == 0 && loads) {
-        barrier_wait(barriers.dout_free(stage.index), stage.parity);
-        this->load_dout(ahead, stage.index);
-        barrier_wait(barriers.q_free(stage.index), stage.parity);
-        this->load_q(ahead, stage.index);
-      }
+      if (piece == 0 && loads) this->reload(ahead, stage);
       if (piece == 0) barrier_wait(barriers.slots_free(slots), free_parity);
       sync_warp();
       wgmma_wait<0>(dq);
@@ -141,33 +136,14 @@ struct ExchangingLoader : Loader<Element, shape, config> {
         words[i] = pack<Element>(multiply(sums[i % 2][i / 2 * 2], attention.scale),
                                  multiply(sums[i % 2][i / 2 * 2 + 1], attention.scale));
       const int within = lane % 4;
-      // Transposes 4 x 4 words over a quad of lanes, so that a lane has 8 neighbours.
-#pragma unroll
-      for (int mask = 1; mask < 4; mask *= 2) {
-        const bool upper = (within & mask) != 0;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          if ((i & mask) != 0) continue;
-          const uint32 got = shuffle_xor(upper ? words[i] : words[i + mask], mask);
-          if (upper)
-            words[i] = got;
-          else
-            words[i + mask] = got;
-        }
-      }
+      transpose_over_quad(words);
       const int unit = number % own_units, rest = number / own_units;
       const int of_warp = blocks == 2 ? 2 * rank + rest % 2 : blocks == 4 ? rank : rank / 2;
       const int query = place.tile * Tiles::tile_q + rest / own_warps * 64 + of_warp * 16 + within / 2 * 8 + lane / 4;
       const int column = (unit + (blocks == 8 ? rank % 2 * own_units : 0)) * 16 + within % 2 * 8;
       if (query >= sequence.seq_q) continue;
-      Element* const to = dq + query * params.backward.dq_strides.seq + column;
-      Bits<16> written = {{words[0], words[1], words[2], words[3]}};
-      if constexpr (config.accumulate) {
-        const Bits<16> before = load<16, LoadHint::plain>(to);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) written.word[i] = add_pair<Element>(before.word[i], written.word[i]);
-      }
-      store<16, StoreHint::plain>(to, written);
+      write_columns<Element, config.accumulate>(dq + query * params.backward.dq_strides.seq + column,
+                                                Bits<16>{{words[0], words[1], words[2], words[3]}});
     }
   }
 

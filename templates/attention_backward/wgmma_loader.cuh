@@ -70,6 +70,14 @@ struct Loader {
                                  barriers.dout_come(stage));
   }
 
+  /// Loads a tile of Q and dO as soon as the stage is free. One thread.
+  __device__ __forceinline__ void reload(const Ring& ring, const Stage<config.stages>& stage) const {
+    barrier_wait(barriers.dout_free(stage.index), stage.parity);
+    load_dout(ring, stage.index);
+    barrier_wait(barriers.q_free(stage.index), stage.parity);
+    load_q(ring, stage.index);
+  }
+
   /// Loads K, V and the first tile of Q and dO, in the order in which they are needed. One thread.
   __device__ __forceinline__ void load_keys(const Ring& ring) const {
     const MapPlace place =
@@ -162,12 +170,7 @@ struct Loader {
     multiply<columns>(dq, Tiles::ds_at + ds_stage * Tiles::ds_bytes + rows * 64 * Tiles::row_bytes,
                       Tiles::k_at + slab * Tiles::kv_slab);
     // dS has come, so the products that read the tiles of this stage end soon.
-    if (piece == 0 && loads) {
-      barrier_wait(barriers.dout_free(stage.index), stage.parity);
-      load_dout(ahead, stage.index);
-      barrier_wait(barriers.q_free(stage.index), stage.parity);
-      load_q(ahead, stage.index);
-    }
+    if (piece == 0 && loads) reload(ahead, stage);
     sync_warp();
     // The stores of the previous piece, which this fences, have had the time since.
     if constexpr (!Tiles::by_gradient)

@@ -82,12 +82,7 @@ struct OrderedLoader : Loader<Element, shape, config> {
     Stage<config.stages> stage;
 #pragma unroll 1
     for (int i = config.stages; i < count; ++i) {
-      if (loads) {
-        barrier_wait(barriers.dout_free(stage.index), stage.parity);
-        this->load_dout(ahead, stage.index);
-        barrier_wait(barriers.q_free(stage.index), stage.parity);
-        this->load_q(ahead, stage.index);
-      }
+      if (loads) this->reload(ahead, stage);
       stage.next();
       ahead.next();
     }

@@ -128,6 +128,24 @@ struct SharedVectors {
   }
 };
 
+/// The same for ranges that may end within a vector, as with variable row lengths.
+struct SharedElements : SharedVectors {
+  template <typename T, int count, LoadHint hint>
+  static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool,
+                                                          Compute<T> outside) {
+    Packed<T, count> vector;
+    Compute<T> values[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      Compute<T> value[1];
+      SharedVectors::load<T, 1, hint>(row, column + i, range, false, outside).unpack(value);
+      values[i] = value[0];
+    }
+    vector.pack_from(values);
+    return vector;
+  }
+};
+
 /// A compensated sum to which a few terms are added at once: elements and pairs would otherwise cost more additions than
 /// vectors. Up to four elements, as in a vector of float.
 template <typename Sum, typename Number, int most>
@@ -151,28 +169,11 @@ struct SumOfGroups {
   __device__ __forceinline__ Number value() const { return whole().value(); }
   __device__ __forceinline__ PairOf<Number> both() const { return whole().both(); }
 };
+
 template <const RowShape& shape, typename Sum>
 struct SumOfVectors<shape, Sum, true> {
   static constexpr bool compensated = sizeof(Sum) > sizeof(Number<shape>);
   using type = typename If<compensated, SumOfGroups<Sum, Number<shape>, 4 / shape.vector>, Sum>::type;
-};
-
-/// The same for ranges that may end within a vector, as with variable row lengths.
-struct SharedElements : SharedVectors {
-  template <typename T, int count, LoadHint hint>
-  static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool,
-                                                          Compute<T> outside) {
-    Packed<T, count> vector;
-    Compute<T> values[count];
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-      Compute<T> value[1];
-      SharedVectors::load<T, 1, hint>(row, column + i, range, false, outside).unpack(value);
-      values[i] = value[0];
-    }
-    vector.pack_from(values);
-    return vector;
-  }
 };
 
 }  // namespace tunesmith

@@ -2,7 +2,7 @@
 // of row/pipeline.cuh. Pass 1 reduces one sum; pass 2 computes the gradient from dy and y in shared memory.
 #pragma once
 
-#include "row/pipeline.cuh"
+#include "row/streamed_rows.cuh"
 #include "softmax/backward.cuh"
 
 #if TUNESMITH_HAS_SM90A
@@ -47,30 +47,18 @@ struct SoftmaxBackwardWorker : RowWorker<Types, shape, config, 2, Control> {
 template <typename Types, const RowShape& shape, const PipelineConfig& config>
 __device__ __forceinline__ void softmax_backward_pipeline(const RowParams& params) {
   static_assert(!shape.safe || !shape.logarithm, "a part is two floats");
-  using Input = typename Types::Input;
-  using Geometry = Pipeline<Input, shape, config, 2>;
+  using Geometry = Pipeline<typename Types::Input, shape, config, 2>;
   using Control = PipelineControl<Geometry, config, RowInfo, FloatPair, FloatPair>;
   constexpr int blocks = config.blocks_per_row;
-  run_pipeline<Geometry, config, Control>(
-      params,
-      [&](Control& control, uint32 ring, const Tickets& tickets, int rank) {
-        RowsOfInputs<Input, Geometry, Control> rows{params, control, rank * Geometry::piece};
-        produce_rows<Geometry, config>(control, ring, tickets, rank, rows);
-      },
-      [&](Control& control, const Tickets& tickets, int rank) {
-        finish_each_row<Geometry, config>(control, tickets, rank, [&](int slot, uint32 parity, int& ticket) {
-          FloatPair sum = reduce_lanes<config.warps>(control.parts[slot][lane_index() % config.warps], SumOfTwoFloats());
-          if constexpr (blocks > 1) {
-            const auto record =
-                exchange_records<blocks>(control, slot, parity, rank, bits_of(sum.first), bits_of(sum.second), 0u, ticket);
-            sum = reduce_lanes<blocks>(FloatPair{float_of(record.word[0]), float_of(record.word[1])}, SumOfTwoFloats());
-          }
-          return sum;
-        });
-      },
-      [&](Control& control, uint32 ring, int rank, int warp) {
-        SoftmaxBackwardWorker<Types, shape, config, Control> worker(params, control, ring, rank, warp);
-        work_on_rows<config.ahead>(worker);
+  stream_rows<SoftmaxBackwardWorker<Types, shape, config, Control>, config, Control>(
+      params, [&](Control& control, int slot, uint32 parity, int rank, int& ticket) {
+        FloatPair sum = reduce_lanes<config.warps>(control.parts[slot][lane_index() % config.warps], SumOfTwoFloats());
+        if constexpr (blocks > 1) {
+          const auto record =
+              exchange_records<blocks>(control, slot, parity, rank, bits_of(sum.first), bits_of(sum.second), 0u, ticket);
+          sum = reduce_lanes<blocks>(FloatPair{float_of(record.word[0]), float_of(record.word[1])}, SumOfTwoFloats());
+        }
+        return sum;
       });
 }
 

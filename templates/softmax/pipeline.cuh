@@ -5,23 +5,13 @@
 #pragma once
 
 #include "row/mask.cuh"
-#include "row/pipeline.cuh"
+#include "row/streamed_rows.cuh"
 #include "softmax/log_softmax.cuh"
 #include "softmax/running.cuh"
 
 #if TUNESMITH_HAS_SM90A
 
 namespace tunesmith {
-
-/// Reduces maximum and sums over groups of `lanes` neighbouring lanes; all get the result.
-template <int lanes, const RowShape& shape>
-__device__ __forceinline__ SoftmaxPartial<shape> combine_lanes(RunningSoftmax<shape> state) {
-  const float largest = reduce_lanes<lanes>(state.largest, Maximum());
-  state.raise_to(largest);
-  const SoftmaxSums<shape> sums =
-      reduce_lanes<lanes>(SoftmaxSums<shape>{state.sum.value(), state.max_count}, SumOfEach<float>());
-  return {largest, sums.first, sums.second};
-}
 
 /// A worker warp; all 32 lanes together.
 template <typename Types, const RowShape& shape, const PipelineConfig& config, typename Control>
@@ -43,7 +33,7 @@ struct SoftmaxWorker : RowWorker<Types, shape, config, 1, Control> {
           this->once.load(bytes_left, vectors);
           include(state, vectors);
         },
-        [&] { return combine_lanes<32, shape>(state); });
+        [&] { return over_group(LaneGroup<32, 32>(nullptr, 0), state); });
   }
   __device__ __forceinline__ void second_pass(int k, ResidentRow resident) {
     const SoftmaxPartial<shape> all = this->result_of(k);
@@ -80,34 +70,22 @@ struct SoftmaxWorker : RowWorker<Types, shape, config, 1, Control> {
 /// `Types` has Input and Output. The workspace starts with the two words of Tickets.
 template <typename Types, const RowShape& shape, const PipelineConfig& config>
 __device__ __forceinline__ void softmax_pipeline(const RowParams& params) {
-  using Input = typename Types::Input;
-  using Geometry = Pipeline<Input, shape, config>;
+  using Geometry = Pipeline<typename Types::Input, shape, config>;
   using Control = PipelineControl<Geometry, config, RowInfo, SoftmaxPartial<shape>, SoftmaxPartial<shape>>;
   constexpr int blocks = config.blocks_per_row;
-  run_pipeline<Geometry, config, Control>(
-      params,
-      [&](Control& control, uint32 ring, const Tickets& tickets, int rank) {
-        RowsOfInputs<Input, Geometry, Control> rows{params, control, rank * Geometry::piece};
-        produce_rows<Geometry, config>(control, ring, tickets, rank, rows);
-      },
-      [&](Control& control, const Tickets& tickets, int rank) {
-        finish_each_row<Geometry, config>(control, tickets, rank, [&](int slot, uint32 parity, int& ticket) {
-          RunningSoftmax<shape> state(params);
-          state.include(control.parts[slot][lane_index() % config.warps]);
-          SoftmaxPartial<shape> part = combine_lanes<config.warps, shape>(state);
-          if constexpr (blocks > 1) {
-            const auto record = exchange_records<blocks>(control, slot, parity, rank, bits_of(part.largest),
-                                                         bits_of(part.sum), bits_of(part.max_count), ticket);
-            RunningSoftmax<shape> all(params);
-            all.include({float_of(record.word[0]), float_of(record.word[1]), float_of(record.word[2])});
-            part = combine_lanes<blocks, shape>(all);
-          }
-          return part;
-        });
-      },
-      [&](Control& control, uint32 ring, int rank, int warp) {
-        SoftmaxWorker<Types, shape, config, Control> worker(params, control, ring, rank, warp);
-        work_on_rows<config.ahead>(worker);
+  stream_rows<SoftmaxWorker<Types, shape, config, Control>, config, Control>(
+      params, [&](Control& control, int slot, uint32 parity, int rank, int& ticket) {
+        RunningSoftmax<shape> state(params);
+        state.include(control.parts[slot][lane_index() % config.warps]);
+        SoftmaxPartial<shape> part = over_group(LaneGroup<32, config.warps>(nullptr, 0), state);
+        if constexpr (blocks > 1) {
+          const auto record = exchange_records<blocks>(control, slot, parity, rank, bits_of(part.largest), bits_of(part.sum),
+                                                       bits_of(part.max_count), ticket);
+          RunningSoftmax<shape> all(params);
+          all.include({float_of(record.word[0]), float_of(record.word[1]), float_of(record.word[2])});
+          part = over_group(LaneGroup<32, blocks>(nullptr, 0), all);
+        }
+        return part;
       });
 }
 

@@ -71,10 +71,9 @@ struct RunningSoftmax {
   }
 };
 
-/// Reduces maximum and sums over a block; all threads get the result.
-template <int threads, const RowShape& shape>
-__device__ __forceinline__ SoftmaxPartial<shape> combine_block(RunningSoftmax<shape> state) {
-  BlockGroup<threads> group(nullptr, 0);
+/// Reduces maximum and sums over a group; all of its threads get the result.
+template <typename Group, const RowShape& shape>
+__device__ __forceinline__ SoftmaxPartial<shape> over_group(Group group, RunningSoftmax<shape> state) {
   const Number<shape> largest = group.template reduce<2>(state.largest, Maximum());
   state.raise_to(largest);
   const SoftmaxSums<shape> sums =

@@ -30,7 +30,7 @@ __device__ __forceinline__ SoftmaxPartial<shape> softmax_first_pass(const RowPar
     }
     state.include(values);
   });
-  return combine_block<config.threads>(state);
+  return over_group(BlockGroup<config.threads>(nullptr, 0), state);
 }
 
 /// Reads a block's slice of a row again and writes the result.
@@ -89,7 +89,7 @@ __device__ __forceinline__ void softmax_split(const RowParams& params) {
     const auto* const parts = static_cast<const SoftmaxPartial<shape>*>(params.workspace) + index * config.blocks_per_row;
     RunningSoftmax<shape> state(params);
     for (int i = thread_index(); i < config.blocks_per_row; i += config.threads) state.include(parts[i]);
-    softmax_second_pass<Types, shape, config>(params, row, part, combine_block<config.threads>(state));
+    softmax_second_pass<Types, shape, config>(params, row, part, over_group(BlockGroup<config.threads>(nullptr, 0), state));
   });
 }
 
