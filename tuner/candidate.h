@@ -14,6 +14,9 @@
 
 namespace tunesmith {
 
+/// Returns what was measured of a trial.
+inline Timing timing_of(const Trial& trial) { return {trial.median_us, trial.mad_us, trial.samples}; }
+
 struct Candidate {
   Config config;
   bool is_default = false;

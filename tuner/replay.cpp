@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "templates/op.h"
+#include "tuner/candidate.h"
 #include "tuner/decide.h"
 #include "tuner/neighbours.h"
 #include "tuner/recorded.h"
@@ -13,8 +14,6 @@ namespace tunesmith {
 namespace {
 
 bool is_timed(const Trial& trial) { return (trial.status == "timed" || trial.status == "dropped") && trial.median_us > 0; }
-
-Timing timing_of(const Trial& trial) { return {trial.median_us, trial.mad_us, trial.samples}; }
 
 /// Returns the configuration that wins among `trials`, of which the first is the default.
 const Trial& winner_of(const std::vector<const Trial*>& trials) {

@@ -218,8 +218,7 @@ std::unique_ptr<const Contest> TuningRun::hold_contest() {
 bool TuningRun::is_contradicted(const Candidate& candidate) const {
   const Candidate& standard = candidates_.front();
   if (!candidate.predicted || candidate.trial.samples == 0) return candidate.predicted.has_value();
-  const auto timing = [](const Trial& trial) { return Timing{trial.median_us, trial.mad_us, trial.samples}; };
-  return contradicts(*candidate.predicted, timing(candidate.trial), *standard.predicted, timing(standard.trial));
+  return contradicts(*candidate.predicted, timing_of(candidate.trial), *standard.predicted, timing_of(standard.trial));
 }
 
 bool TuningRun::extend_list() {

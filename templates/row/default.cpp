@@ -8,7 +8,6 @@
 #include "templates/row/model.h"
 #include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
-#include "tunesmith/error.h"
 
 namespace tunesmith::row {
 namespace {
@@ -140,34 +139,32 @@ TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device) {
     config.lanes = threads_for(accesses, vectors ? 1 : 5, 1, 32);
     return config;
   }
-  constexpr std::int64_t long_row = 32 << 10, too_long_row = 64 << 10;  // resident bytes
+  constexpr std::int64_t long_bytes = 32 << 10, too_long_bytes = 64 << 10;  // of a resident row
   const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
-  if (shape.inputs > 1 && vectors && !shape.shifted() && row_bytes >= long_row) {
+  const bool long_row = shape.inputs > 1 && vectors && !shape.shifted() && row_bytes >= long_bytes;
+  if (long_row && row_bytes <= too_long_bytes) {
     // Most of a row is copied to shared memory while the rest is loaded; longer rows pass through.
-    config.threads = 256;
-    if (row_bytes <= too_long_row) {
-      config.variant = Variant::hybrid;
-      config.register_vectors = 3;
-      config.min_blocks = 4;
-      if (may_pack(shape)) config.registers = Registers::packed;
-      if (why_invalid(config, shape, device).empty()) return config;
-    }
-    config.variant = Variant::two_pass;
-    config.unroll = 1;
-    bound_registers(config, shape, device);
-    return config;
+    TypedConfig hybrid;
+    hybrid.variant = Variant::hybrid;
+    hybrid.threads = 256;
+    hybrid.register_vectors = 3;
+    hybrid.min_blocks = 4;
+    if (may_pack(shape)) hybrid.registers = Registers::packed;
+    if (why_invalid(hybrid, shape, device).empty()) return hybrid;
   }
-  const std::int64_t of_thread = !vectors ? 9 : shape.shifted() ? 5 : 3, most_of_thread = of_thread + 3;
-  config.threads = threads_for(accesses, of_thread, 32, 512);
-  if (vectors && may_pack(shape)) config.registers = Registers::packed;
-  if (config.vectors_per_thread(config.view(shape)) <= most_of_thread) {
-    bound_registers(config, config.view(shape), device);
-    return config;
+  if (!long_row) {
+    const std::int64_t of_thread = !vectors ? 9 : shape.shifted() ? 5 : 3, most_of_thread = of_thread + 3;
+    config.threads = threads_for(accesses, of_thread, 32, 512);
+    if (vectors && may_pack(shape)) config.registers = Registers::packed;
+    if (config.vectors_per_thread(config.view(shape)) <= most_of_thread) {
+      bound_registers(config, config.view(shape), device);
+      return config;
+    }
   }
   config = {};
   config.variant = Variant::two_pass;
   config.unroll = shape.inputs == 1 ? 2 : 1;
-  config.threads = 128;
+  config.threads = long_row ? 256 : 128;
   bound_registers(config, shape, device);
   return config;
 }
@@ -370,42 +367,6 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   for (const TypedConfig& config : {block, hybrid, cluster})
     if (valid(config)) return config;
   return default_config(Variant::two_pass, shape, device);
-}
-
-namespace {
-
-Variant variant_of(const Value& named) {
-  TypedConfig config;
-  Description([&](Description& d) { describe(config, d); }).read_known({{"variant", named}});
-  return config.variant;
-}
-
-}  // namespace
-
-Config complete_config(const Config& partial, const Shape& shape, const DeviceInfo& device) {
-  const Value* const named_capacity = partial.fields.find("capacity");
-  const bool has_capacity = named_capacity != nullptr && *named_capacity != Value(std::int64_t{0});
-  TypedConfig typed = has_capacity ? capacity_config(shape, device) : default_config(shape, device);
-  // If a variant is named, vector accesses are the default, as in a complete configuration.
-  if (const Value* named = partial.fields.find("variant"))
-    if (const Variant variant = variant_of(*named);
-        variant != typed.variant || (typed.access != Access::vectors && !partial.fields.contains("access")))
-      typed = default_config(variant, shape, device);
-  if (const Value* access = partial.fields.find("access")) {
-    const bool staged = *access == Value(std::string(enum_name(Access::staged)));
-    if (staged && typed.access != Access::staged) typed = staged_default(shape, device);
-    if (!staged && typed.access == Access::staged) typed = default_config(Variant::warp, shape, device);
-  }
-  Config config = typed.to_config();
-  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
-  typed = TypedConfig::parse(config);  // rejects unknown fields and values
-  if (typed.access == Access::staged && !partial.fields.contains("load")) typed.load = LoadHint::plain;
-  // A pinned block size must not fail because of the register bound of another block size.
-  if (typed.bounds_registers() && !partial.fields.contains("min_blocks"))
-    while (typed.min_blocks > 1 && !why_invalid(typed, shape, device).empty()) --typed.min_blocks;
-  if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())
-    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
-  return typed.to_config();
 }
 
 }  // namespace tunesmith::row

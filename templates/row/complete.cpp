@@ -1,0 +1,43 @@
+// Completes a configuration of which the user pins some fields.
+
+#include "templates/row/geometry.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::row {
+namespace {
+
+Variant variant_of(const Value& named) {
+  TypedConfig config;
+  Description([&](Description& d) { describe(config, d); }).read_known({{"variant", named}});
+  return config.variant;
+}
+
+}  // namespace
+
+Config complete_config(const Config& partial, const Shape& shape, const DeviceInfo& device) {
+  const Value* const named_capacity = partial.fields.find("capacity");
+  const bool has_capacity = named_capacity != nullptr && *named_capacity != Value(std::int64_t{0});
+  TypedConfig typed = has_capacity ? capacity_config(shape, device) : default_config(shape, device);
+  // If a variant is named, vector accesses are the default, as in a complete configuration.
+  if (const Value* named = partial.fields.find("variant"))
+    if (const Variant variant = variant_of(*named);
+        variant != typed.variant || (typed.access != Access::vectors && !partial.fields.contains("access")))
+      typed = default_config(variant, shape, device);
+  if (const Value* access = partial.fields.find("access")) {
+    const bool staged = *access == Value(std::string(enum_name(Access::staged)));
+    if (staged && typed.access != Access::staged) typed = staged_default(shape, device);
+    if (!staged && typed.access == Access::staged) typed = default_config(Variant::warp, shape, device);
+  }
+  Config config = typed.to_config();
+  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
+  typed = TypedConfig::parse(config);  // rejects unknown fields and values
+  if (typed.access == Access::staged && !partial.fields.contains("load")) typed.load = LoadHint::plain;
+  // A pinned block size must not fail because of the register bound of another block size.
+  if (typed.bounds_registers() && !partial.fields.contains("min_blocks"))
+    while (typed.min_blocks > 1 && !why_invalid(typed, shape, device).empty()) --typed.min_blocks;
+  if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())
+    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
+  return typed.to_config();
+}
+
+}  // namespace tunesmith::row
