@@ -90,22 +90,23 @@ class Family:
     def all_grids(self):
         return self.grids + ((samples.GRID,) if self.sampled else ())
 
-    def available(self, names):
-        """Returns (peers that can be imported, {name: reason why not})."""
-        found, missing = [], {}
-        for name in names:
-            try:
-                if name in self.needs:
-                    importlib.import_module(self.needs[name])
-                found.append(name)
-            except Exception as error:  # an import of a foreign package may raise anything
-                missing[name] = one_line(error)
-        return found, missing
-
 
 def one_line(error):
     text = str(error).strip()
     return f"{type(error).__name__}: {text.splitlines()[0][:160]}" if text else type(error).__name__
+
+
+def available(names, needs):
+    """Returns (peers that can be imported, {name: reason why not}). `needs`: the module that a peer needs, by name."""
+    found, missing = [], {}
+    for name in names:
+        try:
+            if name in needs:
+                importlib.import_module(needs[name])
+            found.append(name)
+        except Exception as error:  # an import of a foreign package may raise anything
+            missing[name] = one_line(error)
+    return found, missing
 
 
 def some_rows(rows, most=64):

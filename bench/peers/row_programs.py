@@ -13,7 +13,6 @@ row_program_peers.py says which programs a peer has. Whatever fails is left out 
 several processes before anything is measured. Writes row_programs.json after every cell, and a table. Needs torch and triton.
 """
 import argparse
-import importlib
 import json
 import os
 import sys
@@ -174,19 +173,6 @@ def peer(name, program, inputs):
     return build(*inputs) if build else None
 
 
-def available(names):
-    """Returns (peers that can be imported, {name: reason why not})."""
-    found, missing = [], {}
-    for name in names:
-        try:
-            if name in row_program_peers.NEEDS:
-                importlib.import_module(row_program_peers.NEEDS[name])
-            found.append(name)
-        except Exception as error:  # an import of a foreign package may raise anything
-            missing[name] = family.one_line(error)
-    return found, missing
-
-
 def compile_peers(cells, peers):
     """Compiles the peers' kernels, in a process of compile_ahead.run()."""
     for cell in cells:
@@ -287,7 +273,7 @@ def main():
     parser.add_argument("--compile-slice", help=argparse.SUPPRESS)  # I/N: a process of --jobs
     args = parser.parse_args()
     cells = [cell for cell in CELLS if any(part in title(cell) for part in args.cells)]
-    peers, missing = available(args.peers)
+    peers, missing = family.available(args.peers, row_program_peers.NEEDS)
     if args.compile_slice:
         index, count = map(int, args.compile_slice.split("/"))
         return compile_peers(cells[index::count], peers)

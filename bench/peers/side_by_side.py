@@ -107,7 +107,7 @@ def main(of, description):
     started = time.time()
     cells = [cell for grid in args.grid for cell in cells_of(of, grid, args)
              if not args.only or re.search(args.only, str(cell))]
-    names, missing = of.available(args.peers)
+    names, missing = family.available(args.peers, of.needs)
     if args.compile_slice:
         return compile_ahead.work(of, cells, names, *map(int, args.compile_slice.split("/")))
     os.makedirs(args.out, exist_ok=True)
