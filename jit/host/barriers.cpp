@@ -31,7 +31,8 @@ bool ResidentGroup::is_satisfied(Fiber& fiber) noexcept {
   switch (fiber.wait) {
     case Wait::barrier_wait: return completes(*fiber.transaction_barrier, fiber.awaited_value);
     case Wait::sync_threads: return fiber.named_barrier->completed != fiber.awaited_value;
-    case Wait::completion: return false;
+    case Wait::product_wait:
+    case Wait::store_wait: return false;
     case Wait::wait_for_count: return __atomic_load_n(fiber.counter, __ATOMIC_ACQUIRE) == fiber.awaited_value;
     default: return tag_in(fiber.awaited_word) == fiber.awaited_tag;
   }
@@ -57,7 +58,8 @@ bool ResidentGroup::wake_awaiting() noexcept {
     others_may_help = others_may_help || (!holds && fiber.wait == Wait::wait_for_count);
     return holds;
   });
-  if (queue_head_ == nullptr) wake_if([](const Fiber& fiber) { return fiber.wait == Wait::completion; });
+  for (const Wait last : {Wait::product_wait, Wait::store_wait})
+    if (queue_head_ == nullptr) wake_if([&](const Fiber& fiber) { return fiber.wait == last; });
   return others_may_help;
 }
 

@@ -1,6 +1,7 @@
 // ResidentGroup's copies through TMA. A copy to shared memory fills its destination with 0xFF bytes (NaNs) at once and lands
-// when a thread waits at its barrier; a store reads shared memory when its thread waits. So a kernel that lacks a wait fails
-// here every time, not occasionally on a GPU.
+// when a thread waits at its barrier. A store completes when its thread waits and no other thread can run, and fails if the
+// shared memory has changed since it was issued. So a kernel that lacks a wait fails here every time, not occasionally on a
+// GPU.
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -123,8 +124,8 @@ void ResidentGroup::store_tile(abi::Thread& thread, const void* map, unsigned fr
   std::copy_n(at, rank, store.at.begin());
   store.floats = nullptr;
   store.from = static_cast<const unsigned char*>(place);
+  store.issued.assign(store.from, store.from + bytes);
   store.address = from;
-  store.bytes = static_cast<std::uint32_t>(bytes);
   store.group = fiber.store_groups;
   store.adds = adds;
 }
@@ -138,7 +139,7 @@ void ResidentGroup::bulk_add(abi::Thread& thread, float* to, unsigned from, unsi
   BulkStore& store = fiber.stores.emplace_back();
   store.floats = to;
   store.from = static_cast<const unsigned char*>(place);
-  store.bytes = bytes;
+  store.issued.assign(store.from, store.from + bytes);
   store.group = fiber.store_groups;
 }
 
@@ -153,7 +154,8 @@ void ResidentGroup::add_floats(float* to, const float* values, unsigned count) {
 
 void ResidentGroup::write(const BulkStore& store) {
   if (store.floats != nullptr)
-    return add_floats(store.floats, reinterpret_cast<const float*>(store.from), store.bytes / sizeof(float));
+    return add_floats(store.floats, reinterpret_cast<const float*>(store.from),
+                      static_cast<unsigned>(store.issued.size() / sizeof(float)));
   static std::mutex additions;  // of all groups, which may add to the same elements
   const TensorMap& map = store.map;
   std::vector<std::byte> data(map.row_bytes());
@@ -186,9 +188,13 @@ void ResidentGroup::store_commit(abi::Thread& thread) { ++fiber_of(thread).store
 void ResidentGroup::store_wait(abi::Thread& thread, unsigned pending) {
   Fiber& fiber = fiber_of(thread);
   const std::uint32_t landed_groups = fiber.store_groups - std::min(fiber.store_groups, pending);
-  if (!fiber.stores.empty() && fiber.stores.front().group < landed_groups) fiber.group->poll(fiber, Wait::completion);
+  if (!fiber.stores.empty() && fiber.stores.front().group < landed_groups) fiber.group->poll(fiber, Wait::store_wait);
   auto at = fiber.stores.begin();
-  for (; at != fiber.stores.end() && at->group < landed_groups; ++at) write(*at);
+  for (; at != fiber.stores.end() && at->group < landed_groups; ++at) {
+    if (!std::equal(at->issued.begin(), at->issued.end(), at->from))
+      fail(fiber, "issues a bulk store of shared memory that changes before the store has read it");
+    write(*at);
+  }
   fiber.stores.erase(fiber.stores.begin(), at);
 }
 

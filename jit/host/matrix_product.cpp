@@ -167,7 +167,8 @@ void ResidentGroup::product_commit(abi::Thread& thread) { ++fiber_of(thread).pro
 void ResidentGroup::product_wait(abi::Thread& thread, unsigned pending) {
   Fiber& fiber = fiber_of(thread);
   const std::uint32_t complete_groups = fiber.product_groups - std::min(fiber.product_groups, pending);
-  if (!fiber.products.empty() && fiber.products.front().group < complete_groups) fiber.group->poll(fiber, Wait::completion);
+  if (!fiber.products.empty() && fiber.products.front().group < complete_groups)
+    fiber.group->poll(fiber, Wait::product_wait);
   auto at = fiber.products.begin();
   for (; at != fiber.products.end() && at->group < complete_groups; ++at) {
     std::copy(at->before.begin(), at->before.end(), at->product.d);

@@ -66,11 +66,12 @@ class ResidentGroup {
     sync_block,
     sync_cluster,
     cluster_wait,
-    await,  // from here to completion: conditions that are polled
+    await,  // from here to store_wait: conditions that are polled
     barrier_wait,
     sync_threads,
     wait_for_count,
-    completion,  // of products and stores, which take until no other thread can run
+    product_wait,  // products take until no other thread can run
+    store_wait,    // stores until no product can complete either, so that what they read is overwritten if it can be
     nothing,
     returned,
   };
@@ -113,8 +114,9 @@ class ResidentGroup {
     std::array<int, TensorMap::max_rank> at;
     float* floats;
     const unsigned char* from;
-    std::uint32_t address;  ///< of `from`
-    std::uint32_t bytes, group;
+    std::vector<unsigned char> issued;  ///< what was at `from` when the store was issued
+    std::uint32_t address;              ///< of `from`
+    std::uint32_t group;
     bool adds;
   };
   struct PendingProduct {
@@ -216,9 +218,9 @@ class ResidentGroup {
   bool is_satisfied(Fiber& fiber) noexcept;
   template <typename Condition>
   void wake_if(const Condition& holds) noexcept;
-  static bool is_polled(Wait wait) noexcept { return wait >= Wait::await && wait <= Wait::completion; }
-  /// Wakes fibers whose condition holds; if there are none, those that wait for completion. Returns whether one of the
-  /// others waits for a count that other groups may change. Polls, so any kind of store works.
+  static bool is_polled(Wait wait) noexcept { return wait >= Wait::await && wait <= Wait::store_wait; }
+  /// Wakes fibers whose condition holds; if there are none, those that wait for products, and then for stores. Returns
+  /// whether one of the others waits for a count that other groups may change. Polls, so any kind of store works.
   bool wake_awaiting() noexcept;
   /// Wakes fibers whose condition holds, and waits for other groups if that may help.
   void wait_for_progress() noexcept;
