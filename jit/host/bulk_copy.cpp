@@ -130,14 +130,15 @@ void ResidentGroup::store_tile(abi::Thread& thread, const void* map, unsigned fr
   store.adds = adds;
 }
 
-void ResidentGroup::bulk_add(abi::Thread& thread, float* to, unsigned from, unsigned bytes) {
+void ResidentGroup::bulk_store(abi::Thread& thread, float* to, unsigned from, unsigned bytes, bool adds) {
   Fiber& fiber = fiber_of(thread);
   if (bytes % unit != 0 || from % unit != 0)
-    fail(fiber,
-         "adds " + std::to_string(bytes) + " bytes from address " + std::to_string(from) + "; both must be multiples of 16");
+    fail(fiber, (adds ? "adds " : "stores ") + std::to_string(bytes) + " bytes from address " + std::to_string(from) +
+                    "; both must be multiples of 16");
   const void* const place = shared_pointer(thread, from, bytes);
   BulkStore& store = fiber.stores.emplace_back();
   store.floats = to;
+  store.adds = adds;
   store.from = static_cast<const unsigned char*>(place);
   store.issued.assign(store.from, store.from + bytes);
   store.group = fiber.store_groups;
@@ -153,6 +154,10 @@ void ResidentGroup::add_floats(float* to, const float* values, unsigned count) {
 }
 
 void ResidentGroup::write(const BulkStore& store) {
+  if (store.floats != nullptr && !store.adds) {
+    std::memcpy(store.floats, store.from, store.issued.size());
+    return;
+  }
   if (store.floats != nullptr)
     return add_floats(store.floats, reinterpret_cast<const float*>(store.from),
                       static_cast<unsigned>(store.issued.size() / sizeof(float)));

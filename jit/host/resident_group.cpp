@@ -33,7 +33,7 @@ const abi::Services& ResidentGroup::services() noexcept {
       .bulk_copy = &bulk_copy,
       .load_tile = &load_tile,
       .store_tile = &store_tile,
-      .bulk_add = &bulk_add,
+      .bulk_store = &bulk_store,
       .add_floats = &add_floats,
       .store_commit = &store_commit,
       .store_wait = &store_wait,

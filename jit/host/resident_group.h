@@ -110,7 +110,7 @@ class ResidentGroup {
   };
   /// A store or an addition from shared to global memory that has not read its source.
   struct BulkStore {
-    TensorMap map;  ///< unless floats are added
+    TensorMap map;  ///< unless there are floats
     std::array<int, TensorMap::max_rank> at;
     float* floats;
     const unsigned char* from;
@@ -184,7 +184,7 @@ class ResidentGroup {
   static void bulk_copy(abi::Thread& thread, unsigned to, const void* from, unsigned bytes, unsigned barrier);
   static void load_tile(abi::Thread& thread, unsigned to, const void* map, unsigned barrier, const int* at, int rank);
   static void store_tile(abi::Thread& thread, const void* map, unsigned from, const int* at, int rank, bool adds);
-  static void bulk_add(abi::Thread& thread, float* to, unsigned from, unsigned bytes);
+  static void bulk_store(abi::Thread& thread, float* to, unsigned from, unsigned bytes, bool adds);
   static void add_floats(float* to, const float* values, unsigned count);
   static void store_commit(abi::Thread& thread);
   static void store_wait(abi::Thread& thread, unsigned pending);

@@ -76,7 +76,12 @@ __device__ __forceinline__ void add_tile(const Map& map, uint32 from, int x0, in
 template <typename Hint>
 __device__ __forceinline__ void reduce_add_bulk(float* to, uint32 from, int bytes, Hint) {
   host::check_aligned("reduce_add_bulk to", to, 16);
-  host::services().bulk_add(host::self(), to, from, static_cast<uint32>(bytes));
+  host::services().bulk_store(host::self(), to, from, static_cast<uint32>(bytes), true);
+}
+template <typename Hint>
+__device__ __forceinline__ void store_or_add_bulk(float* to, uint32 from, int bytes, Hint, bool stores) {
+  host::check_aligned("store_or_add_bulk to", to, 16);
+  host::services().bulk_store(host::self(), to, from, static_cast<uint32>(bytes), !stores);
 }
 __device__ __forceinline__ void store_commit() { host::services().store_commit(host::self()); }
 /// Like store_wait(): the executor reads shared memory and writes to global memory in one step.
@@ -119,6 +124,10 @@ __device__ __forceinline__ uint32 atomic_add_in_order(uint32* word, uint32 value
 }
 __device__ __forceinline__ void add_relaxed(uint32* word, uint32 value) { atomic_add(word, value); }
 __device__ __forceinline__ uint32 load_relaxed(const uint32* word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
+__device__ __forceinline__ uint32 atomic_cas(uint32* word, uint32 expected, uint32 desired) {
+  __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  return expected;
+}
 /// Runs other fibers until the word has the value; an error if no thread of the grid changes it for a long time.
 __device__ __forceinline__ void wait_for_count(const uint32* counter, uint32 count) {
   if (load_relaxed(counter) != count) host::services().wait_for_count(host::self(), counter, count);

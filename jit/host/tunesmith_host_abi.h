@@ -87,7 +87,7 @@ struct Services {
   void (*load_tile)(Thread&, unsigned to, const void* map, unsigned barrier, const int* at, int rank);
   /// Stores and additions from shared to global memory. They read shared memory when the thread waits for their group.
   void (*store_tile)(Thread&, const void* map, unsigned from, const int* at, int rank, bool adds);
-  void (*bulk_add)(Thread&, float* to, unsigned from, unsigned bytes);
+  void (*bulk_store)(Thread&, float* to, unsigned from, unsigned bytes, bool adds);
   void (*add_floats)(float* to, const float* values, unsigned count);  ///< atomically, each as if alone
   void (*store_commit)(Thread&);
   void (*store_wait)(Thread&, unsigned pending);

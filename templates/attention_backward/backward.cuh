@@ -10,8 +10,8 @@ struct BackwardShape {
   int dout_vector, dq_vector, dk_vector, dv_vector;  ///< elements that one access may take
   bool dlse, dsinks, dslopes;
   bool padded;       ///< sequences have rows of statistics in multiples of 128, and blocks add to their parts of dslopes
-  int sums_columns;  ///< of dq's float32 sums in the workspace; 0: it has none
-  bool ordered;      ///< counters put the additions to these sums in order
+  int sums_columns;  ///< of dq's float32 sums in the workspace that the first kernel zeroes; 0: none
+  bool counters;     ///< of these sums, or of those that are not zeroed
   bool accumulate;   ///< gradients are added to what their arrays hold
   bool exact_aux;    ///< gradients of user arrays are summed in integers
 };

@@ -36,6 +36,10 @@ void describe_fields(TypedConfig& config, Description& v) {
              .power_of_two = true,
              .zero_too = true,
              .omit_default = true});
+    v.field("adders", config.adders,
+            {.meaning = "a fourth warpgroup loads tiles and adds to the sums of dq, as it always does if deterministic=1 "
+                        "and roles=keys",
+             .omit_default = true});
     return;
   }
   const Range warps{1, 16}, kept{16, 256}, streamed{16, 128}, stages{1, 2};
@@ -106,7 +110,7 @@ Config TypedConfig::to_config() const {
 }
 
 bool TypedConfig::separate_adders(const Settings& settings) const noexcept {
-  return roles == Roles::keys && is_ordered(settings);
+  return adders || (roles == Roles::keys && is_ordered(settings));
 }
 
 int TypedConfig::block_threads(Pass pass, const Settings& settings) const noexcept {
@@ -207,6 +211,10 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
       return "cluster is " + text(config.cluster) + "; the device's clusters have at most " +
              text(device.max_cluster_blocks) + " blocks";
   }
+  if (config.adders && (config.roles == Roles::gradients || config.cluster > 0))
+    return "adders is 1; it is for roles=keys and cluster=0";
+  if (config.adders && settings.deterministic)
+    return "adders is 1; with deterministic=1 all kernels of roles=keys have the fourth warpgroup, and adders is 0";
   if (settings.rows() == 0 || forward.positions(Side::k) == 0) return "TMA has no empty arrays";
   for (const Side side : {Side::q, Side::k, Side::v}) {
     if (forward.vector(side) < 8)
@@ -229,7 +237,7 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   const bool masked = !forward.mask_mod.empty();
   const bool crowded =
       config.ahead && config.roles == Roles::keys &&
-      (config.is_ordered(settings) || (config.tile_q == 128 && (settings.dslopes || forward.varlen || masked)));
+      (config.separate_adders(settings) || (config.tile_q == 128 && (settings.dslopes || forward.varlen || masked)));
   const bool random = config.tile_q == 128 && forward.dropout > 0;  // bits of 64 pairs of a thread
   if (const int registers = config.registers_needed(Pass::keys, forward) + (crowded ? 24 : 0) + (random ? 32 : 0);
       registers > 208)

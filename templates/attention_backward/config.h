@@ -47,6 +47,7 @@ struct TypedConfig {
   int stages = 2;
   bool ahead = true;
   int cluster = 0;
+  bool adders = false;
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
   static TypedConfig parse(const Config& config);
@@ -63,7 +64,9 @@ struct TypedConfig {
   int kept(Pass pass) const noexcept;
   /// Dynamic shared memory of a block.
   std::int64_t smem_bytes(Pass pass, const Settings& settings) const noexcept;
-  /// Returns whether blocks of wgmma have warps that do nothing but load tiles and add to the sums of dq in order.
+  /// Returns whether the sums of dq have counters, which order the additions or say which parts have been stored.
+  bool has_counters(const Settings& settings) const noexcept { return is_ordered(settings) || separate_adders(settings); }
+  /// Returns whether blocks of wgmma have a fourth warpgroup that loads tiles and adds to the sums of dq.
   bool separate_adders(const Settings& settings) const noexcept;
   /// Estimates the registers that a thread needs.
   int registers_needed(Pass pass, const attention::Settings& settings) const noexcept;

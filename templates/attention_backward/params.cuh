@@ -15,10 +15,10 @@ struct AttentionBackwardParams {
   AttentionStrides dout_strides, dq_strides, dk_strides, dv_strides;
   int64 statistics_rows;  ///< of a head in the workspace: its rows of lse, or more, which are as if they had no keys
   int64 rows;             ///< of all statistics
-  int64 lse_at, delta_at, slopes_at, sums_at, order_at;  ///< bytes from the start of the workspace
-  int64 order_words;                                     ///< counters that the first kernel zeroes
-  int kv_tiles;                                          ///< of the longest sequence
-  int64 prepare_stride;                                  ///< threads of the first kernel
+  int64 lse_at, delta_at, slopes_at, sums_at, counters_at;  ///< bytes from the start of the workspace
+  int64 counter_words;                                      ///< counters that the first kernel zeroes
+  int kv_tiles;                                             ///< of the longest sequence
+  int64 prepare_stride;                                     ///< threads of the first kernel
   int slope_parts, parts_of_tile;  ///< parts of dslopes in the workspace: of a head of a batch entry, of a tile
   AttentionDropout dropout;
 };

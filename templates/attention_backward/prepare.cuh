@@ -3,7 +3,7 @@
 //   delta = sum_c o[c] * dout[c] - dlse      softmax subtracts it from each gradient of a probability
 //   lse2  = log2(e) * lse                    +inf for a row without keys
 //
-// Zeroes the sums of dq, if they are in the workspace. A few neighbouring lanes share a row.
+// Zeroes the sums of dq in the workspace, or their counters. A few neighbouring lanes share a row.
 #pragma once
 
 #include "attention_backward/backward.cuh"
@@ -25,9 +25,9 @@ __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwa
   using Lanes = PrepareLanes<shape, backward>;
   const AttentionParams& attention = params.attention;
   const int64 row = block_index() * Lanes::rows + thread_index() / Lanes::lanes;
-  if constexpr (backward.ordered) {
+  if constexpr (backward.counters) {
     const int64 thread = block_index() * prepare_threads + thread_index();
-    if (thread < params.order_words) workspace_words(params, params.order_at)[thread] = 0;
+    if (thread < params.counter_words) workspace_words(params, params.counters_at)[thread] = 0;
   }
   if constexpr (backward.dslopes && backward.padded) {  // blocks add to the parts
     const int64 parts = static_cast<int64>(attention.heads) * attention.batch * params.slope_parts;

@@ -112,14 +112,20 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings) {
   const bool pairs = settings.forward.seq_kv > 128 && settings.forward.seq_kv <= 256;
   const bool faster = pairs && narrow && settings.forward.mask_mod.empty();
   if (faster) configs = clusters;
-  if (settings.deterministic) {  // measured separately: a fourth warpgroup leaves no registers for `ahead`
-    TypedConfig config;
-    config.variant = Variant::wgmma;
-    config.tile_q = narrow ? 128 : 64;
-    config.stages = narrow ? 2 : 3;
-    config.ahead = false;
-    configs.push_back(config);
-  }
+  // A fourth warpgroup leaves no registers for `ahead`. It is faster nearly everywhere, above all for few tiles, but not at
+  // head_dim 64 under a causal mask or with a soft cap, and its registers do not suffice for a block mask.
+  TypedConfig helped;
+  helped.variant = Variant::wgmma;
+  helped.tile_q = narrow ? 128 : 64;
+  helped.stages = !narrow && settings.deterministic ? 3 : 2;
+  helped.ahead = false;
+  helped.adders = !settings.deterministic;
+  constexpr std::int64_t few_keys = 1024;
+  const attention::Settings& forward = settings.forward;
+  const bool long_causal = forward.bounded_right() && forward.seq_kv > few_keys;
+  const bool helps =
+      settings.deterministic || (forward.mask_mod.empty() && (!narrow || (forward.softcap == 0 && !long_causal)));
+  if (helps) configs.push_back(helped);
   for (const int tile_q : {narrow ? 128 : 64, narrow ? 64 : 128})
     for (const int stages : {2, 3})
       for (const bool ahead : {!narrow, narrow}) {
@@ -130,6 +136,7 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings) {
         config.ahead = ahead;
         configs.push_back(config);
       }
+  if (!helps && forward.mask_mod.empty()) configs.insert(configs.begin() + 1, helped);
   if (!faster) configs.insert(configs.begin() + (pairs ? 2 : std::ssize(configs)), clusters.begin(), clusters.end());
   return configs;
 }
@@ -172,13 +179,15 @@ Config complete_config(const Config& partial, const Settings& settings, const De
       if (*variant == Value(std::string(enum_name(known)))) start = default_config(known, settings, device);
   }
   Config config = start.to_config();
-  // A configuration's text omits cluster=0.
+  // A configuration's text omits cluster=0 and adders=0.
   bool is_complete = true;
   for (const auto& [field, value] : config.fields)
-    is_complete = is_complete && (field == "cluster" || partial.fields.contains(field));
+    is_complete = is_complete && (field == "cluster" || field == "adders" || partial.fields.contains(field));
   if (is_complete) config = {};
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
-  const TypedConfig typed = TypedConfig::parse(config);
+  TypedConfig typed = TypedConfig::parse(config);
+  // The default's fourth warpgroup is no reason to reject what it does not go with.
+  if (!partial.fields.contains("adders") && !why_invalid(typed, settings, device).empty()) typed.adders = false;
   if (const std::string reason = why_invalid(typed, settings, device); !reason.empty())
     throw Error(ErrorCode::invalid_argument, "config '", typed.to_config().text(), "' cannot be used: ", reason);
   return typed.to_config();

@@ -39,8 +39,9 @@ std::string backward_shape_text(const TypedConfig& config, const Settings& setti
   if (settings.dsinks) text += member("dsinks", true);
   if (settings.dslopes) text += member("dslopes", true);
   if (config.variant == Variant::wgmma) text += member("padded", true);
-  if (config.has_sums()) text += member("sums_columns", sums_columns(settings));
-  if (config.is_ordered(settings)) text += member("ordered", true);
+  const bool counts = config.has_counters(settings), adders = config.separate_adders(settings);
+  if (config.has_sums() && !adders) text += member("sums_columns", sums_columns(settings));
+  if (counts) text += member("counters", true);
   if (settings.accumulate) text += member("accumulate", true);
   if (!settings.daux.empty() && settings.deterministic) text += member("exact_aux", true);
   return text + "};\n\n";
@@ -73,8 +74,9 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
     return "static constexpr tunesmith::WgmmaBackwardConfig config = {\n" +
            member("roles", "tunesmith::MultiplierRoles::" + std::string(enum_name(config.roles))) +
            member("tile_q", config.tile_q) + member("stages", config.stages) + member("ahead", config.ahead) +
-           (config.is_ordered(settings) ? member("ordered", true) : "") + (settings.dslopes ? member("slopes", true) : "") +
-           (settings.accumulate ? member("accumulate", true) : "") +
+           (config.is_ordered(settings) ? member("ordered", true) : "") +
+           (config.separate_adders(settings) ? member("adders", true) : "") +
+           (settings.dslopes ? member("slopes", true) : "") + (settings.accumulate ? member("accumulate", true) : "") +
            (config.cluster > 0 ? member("cluster", config.cluster) : "") + "};\n\n" + wgmma_instructions(config, settings) +
            asserts("tunesmith::WgmmaBackwardTiles<shape, config>::smem_bytes", keys, why);
   return "static constexpr tunesmith::SimtBackwardConfig config = {\n" + member("threads", config.threads) +
@@ -159,12 +161,12 @@ std::int64_t tiles(std::int64_t positions, std::int64_t tile) { return (position
 
 /// Where the workspace's parts begin, in bytes.
 struct Workspace {
-  std::int64_t lse, delta, slopes, sums, order, aux, end;
+  std::int64_t lse, delta, slopes, sums, counters, aux, end;
 };
-/// Returns the counters of wgmma that put additions to the sums of dq in order: one of the blocks that have begun, and one
-/// for each 16 queries and 64 columns.
-std::int64_t order_words(const TypedConfig& config, const Settings& settings, std::int64_t rows) {
-  return config.is_ordered(settings) ? 1 + rows / 16 * (sums_columns(settings) / 64) : 0;
+/// Returns the counters of wgmma: one of the blocks that have begun, and one for each 16 queries and 64 columns of the sums
+/// of dq.
+std::int64_t counter_words(const TypedConfig& config, const Settings& settings, std::int64_t rows) {
+  return config.has_counters(settings) ? 1 + rows / 16 * (sums_columns(settings) / 64) : 0;
 }
 /// Returns the rows of statistics that a head has. Those of wgmma are loaded by whole Q tiles; packed sequences are padded
 /// as padded_start() in backward.cuh has it.
@@ -202,8 +204,8 @@ Workspace workspace_of(const TypedConfig& config, const Settings& settings) {
   const std::int64_t parts =
       settings.dslopes ? forward.heads * forward.batch * slope_tiles(config, settings) * parts_of_tile(config) : 0;
   at.sums = at.slopes + aligned(4 * parts);
-  at.order = at.sums + (config.has_sums() ? 4 * rows * sums_columns(settings) : 0);
-  at.aux = aligned(at.order + 4 * order_words(config, settings, rows));
+  at.counters = at.sums + (config.has_sums() ? 4 * rows * sums_columns(settings) : 0);
+  at.aux = aligned(at.counters + 4 * counter_words(config, settings, rows));
   at.end = at.aux + aux_workspace_bytes(settings);
   return at;
 }
@@ -236,8 +238,8 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
   params.delta_at = workspace.delta;
   params.slopes_at = workspace.slopes;
   params.sums_at = workspace.sums;
-  params.order_at = workspace.order;
-  params.order_words = order_words(config, settings, params.rows);
+  params.counters_at = workspace.counters;
+  params.counter_words = counter_words(config, settings, params.rows);
   params.prepare_stride = tiles(params.rows, prepare_rows(settings)) * prepare_threads;
   params.slope_parts = static_cast<std::int32_t>(slope_tiles(config, settings) * parts_of_tile(config));
   params.parts_of_tile = static_cast<std::int32_t>(parts_of_tile(config));
@@ -318,7 +320,7 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
               "attention_backward_wgmma<Element, shape, " + modification + ", config>" + argument.own);
     if (typed.has_sums())
       parts.kernels += entry("attention_backward_dq", std::to_string(wgmma_dq_threads), argument.type,
-                             "attention_backward_wgmma_dq<Element, shape, backward>" + std::string(argument.own));
+                             "attention_backward_wgmma_dq<Element, shape, backward, config>" + std::string(argument.own));
   } else {
     const std::string arguments = "<Element, shape, backward, " + modification + ", ";
     parts.kernels +=

@@ -10,8 +10,9 @@
 //   loader       one warpgroup. One thread loads K, V and a ring of Q and dO tiles through TMA; all threads compute
 //                dQ = dS K for dS that the multipliers leave in shared memory, in pieces of 64 x 64, and add the pieces to
 //                float32 sums in the workspace by bulk reductions. Its fences and stores thus delay no other product.
-//   helpers      if `ordered` and roles are keys: a fourth warpgroup. One of its warps loads instead, two add the pieces
-//                (OrderedLoader).
+//   adders       a fourth warpgroup, always if `ordered` and roles are keys. One of its warps loads instead, two add the
+//                pieces (LoaderWithAdders). More registers are left to the others without it, which `ahead` needs at
+//                head_dim 128.
 //
 // Every "come" and "free" of a stage is an mbarrier. Before: delta, log2(e) * lse, and zeros for the sums (prepare.cuh).
 // After: the sums become dQ (wgmma_dq.cuh).
@@ -44,11 +45,11 @@
 #include "attention_backward/heads.cuh"
 #include "attention_backward/prepare.cuh"
 #include "attention_backward/score_gradient.cuh"
+#include "attention_backward/wgmma_adders.cuh"
 #include "attention_backward/wgmma_dq.cuh"
 #include "attention_backward/wgmma_exchange.cuh"
 #include "attention_backward/wgmma_loader.cuh"
 #include "attention_backward/wgmma_multiplier.cuh"
-#include "attention_backward/wgmma_ordered.cuh"
 
 #if TUNESMITH_HAS_SM90A
 
@@ -76,7 +77,7 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
         barrier_init(barriers.p_free(stage), 4);
       }
     }
-    if constexpr (Tiles::separate_adders)
+    if constexpr (config.adders)
       for (int stage = 0; stage < Tiles::sums_stages; ++stage) {
         barrier_init(barriers.sums_come(stage), 4);
         barrier_init(barriers.sums_free(stage), 1);
@@ -91,7 +92,7 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
     barrier_init(barriers.v_come(), 1);
     if constexpr (config.ordered)
       *reinterpret_cast<uint32*>(dynamic_shared() + Tiles::ticket_at) =
-          atomic_add(workspace_words(params.backward, params.backward.order_at), 1u);
+          atomic_add(workspace_words(params.backward, params.backward.counters_at), 1u);
     barriers_ready();
   }
   sync_block();
@@ -104,17 +105,17 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
   }
   // Uniform for the warp, in a way that the compiler sees.
   const int group = shuffle(warp_index() / 4, 0);
-  if constexpr (Tiles::separate_adders) {
+  if constexpr (config.adders) {
     if (group == 3) {
       give_registers<32>();
-      OrderedLoader<Element, shape, config>(params, shared).run_helpers();
+      LoaderWithAdders<Element, shape, config>(params, shared).run_helpers();
       return;
     }
   }
   if (group == 0) {
-    if constexpr (Tiles::separate_adders) {
+    if constexpr (config.adders) {
       give_registers<64>();
-      OrderedLoader<Element, shape, config>(params, shared).multiply_pieces();
+      LoaderWithAdders<Element, shape, config>(params, shared).multiply_pieces();
     } else {
       give_registers<88>();
       if constexpr (config.cluster > 0)

@@ -47,9 +47,9 @@ __device__ __forceinline__ void transpose_over_quad(uint32 (&words)[count]) {
   }
 }
 
-/// A warp takes 16 queries of up to 64 columns. Quads of lanes exchange pairs of columns, so that a lane stores 8
-/// neighbours.
-template <typename Element, const AttentionShape& shape, const BackwardShape& backward>
+/// A warp takes 16 queries of up to 64 columns; they are 0 if no block has added to their sums. Quads of lanes exchange
+/// pairs of columns, so that a lane stores 8 neighbours.
+template <typename Element, const AttentionShape& shape, const BackwardShape& backward, const WgmmaBackwardConfig& config>
 __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardParams& params) {
   constexpr int slabs = (shape.head_dim + 63) / 64;
   const AttentionParams& attention = params.backward.attention;
@@ -66,10 +66,13 @@ __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardP
   if constexpr (shape.varlen) first_q -= padded_start(batch, static_cast<int>(sequence.q_start));
   if (first_q >= sequence.seq_q) return;
   const float* const from = workspace_floats(params.backward, params.backward.sums_at) + part * (16 * 64) + lane * 4;
+  // With adders the sums were not zeroed.
+  const bool has_sums = !config.adders || workspace_words(params.backward, params.backward.counters_at)[1 + block * 4] != 0;
   uint32 words[2][8];  // of a row: columns 8 * j + 2 * (lane % 4) and the next
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
-    const Bits<16> sums = load<16, LoadHint::streaming>(from + j * 128);
+    Bits<16> sums = load<16, LoadHint::streaming>(from + j * 128);
+    if (!has_sums) sums = {};
 #pragma unroll
     for (int r = 0; r < 2; ++r)
       words[r][j] = pack<Element>(multiply(float_of(sums.word[2 * r]), attention.scale),

@@ -1,4 +1,4 @@
-// The warpgroup of attention_backward/wgmma.cuh that loads tiles and computes dQ, unless dQ is summed in order.
+// The warpgroup of attention_backward/wgmma.cuh that loads tiles and computes dQ, unless a fourth one helps.
 #pragma once
 
 #include "attention_backward/wgmma_tiles.cuh"
@@ -13,7 +13,7 @@ struct Loader {
   using Ring = RingOf<shape, Tiles, Tiles::in_order>;
 
   /// Where this warp's part of a piece is added, and, if ordered, the state of its counters. Counters are read one step
-  /// before they are needed. Pieces go from shared memory to the sums in any order, see OrderedLoader.
+  /// before they are needed. Pieces go from shared memory to the sums in any order, see LoaderWithAdders.
   struct Sums {
     float* to = nullptr;
     uint32 earlier = 0, seen = 0;  ///< additions that precede it, and how many of them were complete
@@ -135,7 +135,7 @@ struct Loader {
   }
   /// The counter of complete additions to a part of the sums.
   __device__ __forceinline__ uint32* counter(int part) const {
-    return workspace_words(params.backward, params.backward.order_at) + 1 + part;
+    return workspace_words(params.backward, params.backward.counters_at) + 1 + part;
   }
   /// Lets the next block add to a part of the sums, if there is one. One thread.
   __device__ __forceinline__ void announce(int part) const {

@@ -26,6 +26,7 @@ struct WgmmaBackwardConfig {
   int stages;       ///< Q tiles, and dO tiles, in flight or in use
   bool ahead;       ///< S of the next tile is computed right after dK
   bool ordered;     ///< dQ is summed in the order of the keys, so that equal inputs give equal bits
+  bool adders;      ///< a fourth warpgroup loads tiles and adds to the sums of dQ (LoaderWithAdders)
   bool slopes;      ///< computes the gradient of ALiBi slopes
   bool accumulate;  ///< dK and dV are added to what their arrays hold
   int cluster;      ///< blocks that hold all keys of a key head and exchange dQ; 0: dQ is summed in the workspace
@@ -33,12 +34,10 @@ struct WgmmaBackwardConfig {
 
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaBackwardTiles {
-  static constexpr int multipliers = 2, threads = 128 * (multipliers + 1);
+  static constexpr int multipliers = 2, threads = 128 * (multipliers + 1);  ///< of all warpgroups but that of `adders`
   static constexpr bool last_first = config.ordered && shape.bounded_right;
   static constexpr bool in_order = config.ordered || config.cluster > 0;  ///< blocks go through tiles in the same order
   static constexpr bool by_gradient = config.roles == MultiplierRoles::gradients;
-  /// A fourth warpgroup loads tiles and adds to the sums of dQ (OrderedLoader). `threads` are those of the others.
-  static constexpr bool separate_adders = config.ordered && !by_gradient;
   static constexpr int tile_q = config.tile_q, tile_kv = by_gradient ? 64 : 64 * multipliers;
   // Shared memory: slabs of 64 columns, rows of 128 bytes, swizzled.
   static constexpr int row_bytes = 128, slab_columns = 64;
@@ -63,7 +62,7 @@ struct WgmmaBackwardTiles {
     return shape.head_dim - 64 * slab_of(piece) < 64 ? shape.head_dim - 64 * slab_of(piece) : 64;
   }
   static constexpr int sums_at = p_at + 2 * p_bytes;
-  static constexpr int sums_stages = by_gradient ? 0 : pieces < 2 && !separate_adders ? 1 : 2;
+  static constexpr int sums_stages = by_gradient ? 0 : pieces < 2 && !config.adders ? 1 : 2;
   // Or, with a cluster: two stages of slots, which together have room for a tile of dQ (wgmma_exchange.cuh).
   static constexpr int sums_bytes = config.cluster > 0 ? 2 * tile_q* shape.head_dim * 4 : sums_stages* piece_bytes;
   /// An address as descriptors of matrices take it: in a cluster, addresses of shared memory have the block's rank in their

@@ -62,6 +62,16 @@ __device__ __forceinline__ void reduce_add_bulk(float* to, uint32 from, int byte
                : "memory");
 }
 
+/// The same, or replaces what is there.
+__device__ __forceinline__ void store_or_add_bulk(float* to, uint32 from, int bytes, L2Hint hint, bool stores) {
+  asm volatile(
+      "{\n.reg .pred stores;\nsetp.ne.u32 stores, %4, 0;\n"
+      "@stores cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;\n"
+      "@!stores cp.reduce.async.bulk.global.shared::cta.bulk_group.L2::cache_hint.add.f32 [%0], [%1], %2, %3;\n}" ::"l"(to),
+      "r"(from), "r"(bytes), "l"(static_cast<uint64>(hint)), "r"(static_cast<uint32>(stores))
+      : "memory");
+}
+
 /// Adds 4 floats to global memory, aligned to 16 bytes, each as if alone.
 __device__ __forceinline__ void reduce_add(float* to, const float* values) {
   asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(values[0]), "f"(values[1]),
@@ -117,6 +127,15 @@ __device__ __forceinline__ uint32 load_relaxed(const uint32* word) {
   uint32 value;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
   return value;
+}
+/// Replaces the word by `desired` if it is `expected`; returns the old value.
+__device__ __forceinline__ uint32 atomic_cas(uint32* word, uint32 expected, uint32 desired) {
+  uint32 before;
+  asm volatile("atom.relaxed.gpu.global.cas.b32 %0, [%1], %2, %3;"
+               : "=r"(before)
+               : "l"(word), "r"(expected), "r"(desired)
+               : "memory");
+  return before;
 }
 /// Waits until the counter in global memory is `count`.
 __device__ __forceinline__ void wait_for_count(const uint32* counter, uint32 count) {

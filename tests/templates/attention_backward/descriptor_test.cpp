@@ -163,7 +163,7 @@ TEST(AttentionBackwardDescriptor, ClustersAddDqThemselves) {
     return op().parse(c.problem)->launch_plan(c.config, hopper());
   };
   const std::string fields = "batch=3,heads=4,kv_heads=2,seq_q=700,seq_kv=500,head_dim=64";
-  const LaunchPlan sums = plan_of(fields, "cluster=0"), cluster = plan_of(fields, "cluster=4"),
+  const LaunchPlan sums = plan_of(fields, "cluster=0,adders=0"), cluster = plan_of(fields, "cluster=4"),
                    wide = plan_of(fields, "cluster=8");
   EXPECT_EQ(cluster.kernels[cluster.main_kernel].cluster.x, 4U);
   EXPECT_EQ(cluster.kernels[cluster.main_kernel].grid.x, 3U * 2 * 4);

@@ -63,7 +63,23 @@ TEST_F(AttentionBackwardWgmmaHost, DetectsMissingAndLateWaitsOfOrderedSums) {
                             {"store_wait_read<0>();", ""},
                             {"barrier_wait(barriers.dout_free(stage.index), stage.parity);", ""},
                             {"barrier_wait(barriers.q_free(stage.index), stage.parity);", ""},
-                            {"add_relaxed(counter, 1);", ""},
+                            {"add_relaxed(this->counter(part), 1);", ""},
+                        },
+                        device_, compiler_);
+}
+
+// Sums that are not zeroed: each part must be stored once, and before any addition.
+TEST_F(AttentionBackwardWgmmaHost, DetectsWrongFirstAdditions) {
+  std::vector<Case> cases;
+  add_cases(test::normalized("attention_backward", "seq_q=300,seq_kv=400,head_dim=64,dtype=bf16"), 0, cases);
+  ASSERT_EQ(cases.size(), 1U);
+  ASSERT_EQ(cases[0].config.fields.integer("adders"), 1);
+  test::expect_detected(cases[0],
+                        {
+                            {"== untouched) return true;", "== untouched) return false;"},
+                            {"if (target.seen == stored) return false;", "return true;"},
+                            {"announces = config.ordered || first;", ""},
+                            {"store_wait_read<0>();", ""},
                         },
                         device_, compiler_);
 }

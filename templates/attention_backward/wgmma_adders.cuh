@@ -1,4 +1,4 @@
-// The warpgroups of attention_backward/wgmma.cuh that load tiles, compute dQ and add it in the order of the keys.
+// The warpgroups of attention_backward/wgmma.cuh that load tiles, compute dQ and add it, if a fourth one helps (`adders`).
 #pragma once
 
 #include "attention_backward/wgmma_loader.cuh"
@@ -7,30 +7,34 @@
 
 namespace tunesmith {
 
-/// In place of Loader where dQ is summed in order and roles are keys. What waits for other blocks has warps of its own, so
-/// that neither loads nor products wait with it:
+/// In place of Loader. What waits for global memory or for other blocks has warps of its own, so that the products of dQ
+/// follow each other:
 ///
 ///   multiply_pieces  a warpgroup computes dQ = dS K and leaves pieces of 64 x 64 in two stages of shared memory
 ///   load_tiles       a warp loads K, V, Q and dO
-///   add_pieces       two warps empty a stage each. A piece is added by one bulk reduction, after those of earlier blocks:
-///                    blocks of 64 x 64 sums have counters of complete additions. A warp reads the counter of its next piece
-///                    while an addition completes, and announces it as soon as it has.
+///   add_pieces       two warps empty a stage each. A piece is added by one bulk reduction.
 ///
-/// Nobody reads the sums, only their order matters: an addition is announced after a fence, once it is complete, and the
-/// next one is issued by the thread that has seen the counter.
+/// Blocks of 64 x 64 sums have counters. They are not zeroed: the first piece is stored by the block that claims it, and the
+/// others wait until it has been. A block claims when it can store at once, so no block waits for one that waits.
 ///
-/// No deadlock: these two warps wait only for blocks with smaller tickets and for pieces of their own block. A piece needs a
+/// If `ordered`, a piece is added after those of earlier blocks, and the counters count complete additions.
+/// A warp reads the counter of its next piece while an addition completes, and announces it as soon as it has. Nobody reads
+/// the sums, only their order matters: an addition is announced after a fence, once it is complete, and the next one is
+/// issued by the thread that has seen the counter.
+///
+/// No deadlock: the two warps wait only for blocks with smaller tickets and for pieces of their own block. A piece needs a
 /// free stage, that is, the addition of the piece before, and nothing of blocks with larger tickets. So the block with the
 /// smallest ticket always proceeds, and it is resident.
 template <typename Element, const AttentionShape& shape, const WgmmaBackwardConfig& config>
-struct OrderedLoader : Loader<Element, shape, config> {
+struct LoaderWithAdders : Loader<Element, shape, config> {
   using Base = Loader<Element, shape, config>;
   using Tiles = typename Base::Tiles;
   using Ring = typename Base::Ring;
   using Base::barriers, Base::keys, Base::lane, Base::params, Base::sequence, Base::shared, Base::warp;
   static constexpr int adders = Tiles::sums_stages;
+  static constexpr uint32 untouched = 0, claimed = 1, stored = 2;  ///< counters, unless `ordered`
 
-  __device__ __forceinline__ OrderedLoader(const WgmmaBackwardParams& kernel_params, uint32 shared_memory)
+  __device__ __forceinline__ LoaderWithAdders(const WgmmaBackwardParams& kernel_params, uint32 shared_memory)
       : Base(kernel_params, shared_memory) {}
 
   __device__ __forceinline__ Ring ring() const {
@@ -88,29 +92,43 @@ struct OrderedLoader : Loader<Element, shape, config> {
     }
   }
 
-  /// Where a piece is added, and after which additions.
+  /// Where a piece is added.
   struct Target {
-    float* to;
-    uint32 earlier, seen;  ///< additions that precede it, and how many of them were complete
+    int part;        ///< the first of its four parts of the sums (sums_of)
+    uint32 seen;     ///< what its counter was some time before
+    uint32 earlier;  ///< if ordered: additions that precede this one
   };
   __device__ __forceinline__ Target target(const Ring& ring, int piece) const {
     const int rows = piece % Tiles::row_blocks, slab = Tiles::slab_of(piece);
-    float* const to = sums_of<Tiles::qk_slabs>(params.backward, this->first_row(ring) + 64 * rows, slab, 0);
-    const uint32 earlier = ring.earlier_blocks();
-    return {to, earlier, load_relaxed(counter_of(to))};
+    const int part = (static_cast<int>(this->first_row(ring) / 64 + rows) * Tiles::qk_slabs + slab) * 4;
+    return {part, load_relaxed(this->counter(part)), config.ordered ? ring.earlier_blocks() : 0};
   }
-  __device__ __forceinline__ uint32* counter_of(const float* to) const { return this->counter(this->part_of(to)); }
-  /// Starts the addition of a piece. One thread.
-  __device__ __forceinline__ void add(float* to, int piece, int stage) const {
+  /// Starts to store a piece, or to add it to what is there. One thread.
+  __device__ __forceinline__ void add(int part, int piece, int stage, bool first) const {
+    float* const to = workspace_floats(params.backward, params.backward.sums_at) + part * int64{16 * 64};
+    const uint32 from = staged(stage);
     if constexpr (shape.head_dim % 64 == 0) {
-      reduce_add_bulk(to, staged(stage), Tiles::piece_bytes, L2Hint::evict_last);
-    } else {  // the columns of a warp are followed by unused ones
-#pragma unroll 1
-      for (int part = 0; part < 4; ++part)
-        reduce_add_bulk(to + part * (16 * 64), staged(stage) + part * (Tiles::piece_bytes / 4),
-                        Tiles::columns_of(piece) * 64, L2Hint::evict_last);
+      store_or_add_bulk(to, from, Tiles::piece_bytes, L2Hint::evict_last, first);
+    } else {  // the columns of a warp may be followed by unused ones
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        store_or_add_bulk(to + i * (16 * 64), from + i * (Tiles::piece_bytes / 4), Tiles::columns_of(piece) * 64,
+                          L2Hint::evict_last, first);
     }
     store_commit();
+  }
+  /// Returns whether this is the first addition to a part, which must store it: the sums need not be zeroed for that. Waits
+  /// until another block has stored it otherwise. One thread.
+  __device__ __forceinline__ bool is_first(const Target& target) const {
+    uint32* const counter = this->counter(target.part);
+    if constexpr (config.ordered) {
+      if (target.seen != target.earlier) wait_for_count(counter, target.earlier);
+      return target.earlier == 0;
+    }
+    if (target.seen == stored) return false;
+    if (atomic_cas(counter, untouched, claimed) == untouched) return true;
+    wait_for_count(counter, stored);
+    return false;
   }
   /// Adds every piece that comes to a stage.
   __device__ __forceinline__ void add_pieces(int stage) const {
@@ -127,23 +145,28 @@ struct OrderedLoader : Loader<Element, shape, config> {
     uint32 parity = 0;
 #pragma unroll 1
     for (int i = stage; i < count; i += adders) {
-      uint32* const counter = counter_of(next.to);
+      const int part = next.part;
+      bool announces = false;
       if (lane == 0) {
-        if (next.seen != next.earlier) wait_for_count(counter, next.earlier);
         barrier_wait(barriers.sums_come(stage), parity);
-        add(next.to, i % Tiles::pieces, stage);
+        const bool first = is_first(next);
+        add(part, i % Tiles::pieces, stage, first);
+        announces = config.ordered || first;
       }
       parity ^= 1;
       if (i + adders < count) next = target_of(i + adders);
       if (lane == 0) {
         store_wait_read<0>();
         barrier_arrive(barriers.sums_free(stage));
-        store_wait<0>();
-        fence_gpu();
-        add_relaxed(counter, 1);
+        if (announces) {
+          store_wait<0>();
+          fence_gpu();
+          add_relaxed(this->counter(part), 1);
+        }
       }
       sync_warp();
     }
+    if (!config.ordered && lane == 0) store_wait<0>();
   }
   /// The fourth warpgroup.
   __device__ __forceinline__ void run_helpers() const {
