@@ -69,7 +69,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
       if constexpr (shape.least_cols > 0) {
-        if (beyond_row<shape, Group::group_size>(row, i)) break;
+        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
       }
       Number values[vector];
       resident.get(i, values);
@@ -110,6 +110,9 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
         if (!target.counts()) {  // write zeros whatever the logits are
 #pragma unroll
           for (int i = 0; i < vectors; ++i) {
+            if constexpr (leaves_early<shape>) {
+              if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
+            }
             const Compute<Output> zeros[vector] = {};
             store_of_row<Output, shape, config.store, Group::group_size>(dlogits, i, thread_rank, row, zeros);
           }
@@ -118,7 +121,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
 #pragma unroll
         for (int i = 0; i < vectors; ++i) {
           if constexpr (shape.least_cols > 0) {
-            if (beyond_row<shape, Group::group_size>(row, i)) break;
+            if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
           }
           Number values[vector];
           resident.get(i, values);

@@ -25,6 +25,8 @@ __device__ __forceinline__ void rms_norm_resident(const RmsNormParamsOf<Number<s
     typename SumOfVectors<shape, CompensatedSumOf<Number<shape>>>::type squares;
 #pragma unroll
     for (int i = 0; i < ResidentRow::vectors; ++i) {
+      if constexpr (leaves_early<shape>)
+        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
       if (i == ResidentRow::in_registers) x.arrived();
       Number<shape> values[shape.vector];
       x.get(i, values);
@@ -37,7 +39,7 @@ __device__ __forceinline__ void rms_norm_resident(const RmsNormParamsOf<Number<s
 #pragma unroll
     for (int i = 0; i < ResidentRow::vectors; ++i) {
       if constexpr (shape.least_cols > 0) {
-        if (beyond_row<shape, Group::group_size>(row, i)) break;
+        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
       }
       Number<shape> values[shape.vector];
       x.get(i, values);

@@ -6,12 +6,12 @@
 namespace tunesmith::row {
 
 /// Columns up to which there is one bucket an octave: the lanes of a row are a power of two.
-inline constexpr std::int64_t most_cols_of_octaves = 64;
+inline constexpr std::int64_t most_cols_of_octaves = 32;
 /// Columns up to which there are two buckets an octave. Beyond, there are four: a multiprocessor holds few such rows, and
 /// room for columns that a row does not have would cost one of them.
 inline constexpr std::int64_t most_cols_of_wide_buckets = 2048;
 
-/// Returns the most columns of the bucket of `cols`: 39 buckets up to 131072 columns.
+/// Returns the most columns of the bucket of `cols`: 40 buckets up to 131072 columns.
 constexpr std::int64_t capacity_of(std::int64_t cols) noexcept {
   constexpr std::int64_t least = 4;
   if (cols <= least) return least;

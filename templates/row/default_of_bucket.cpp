@@ -31,13 +31,14 @@ Shape middle_of_bucket(Shape shape) {
 /// Returns the configuration of warps for a bucket of widths.
 TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t most_accesses = 16;  // of a lane whose accesses may be beyond the end
+  constexpr std::int64_t narrow_cols = 64;
   TypedConfig config = best;
   if (shape.shifted() && shape.reduces) {
-    // Lanes for narrow rows: those of the widest one would mostly have nothing to do. An octave is too wide for one choice.
+    // Lanes for narrow rows: those of the widest one would mostly have nothing to do.
     const std::int64_t least = least_cols_of(capacity_of(shape.cols));
-    const bool octave = shape.cols <= most_cols_of_octaves;
-    const TypedConfig narrow = short_rows_default(shape, octave ? (least + shape.cols) / 2 : least, device);
-    config.access = octave && size_of(shape.input) == 2 && narrow.access == Access::elements ? Access::pairs : narrow.access;
+    const bool few = shape.cols <= narrow_cols;
+    const TypedConfig narrow = short_rows_default(shape, few ? (least + shape.cols) / 2 : least, device);
+    config.access = few && size_of(shape.input) == 2 && narrow.access == Access::elements ? Access::pairs : narrow.access;
     config.lanes = narrow.lanes;
     config.threads = narrow.threads;
   }
@@ -49,7 +50,7 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
     config.threads = 32;
     config.registers = Registers::float32;
     bound_registers(config, config.view(shape), device);
-  } else if (!shape.shifted() && shape.cols > most_cols_of_octaves && shape.column_bytes == 0) {
+  } else if (!shape.shifted() && shape.cols > narrow_cols && shape.column_bytes == 0) {
     // The widest row would take twice the lanes that most rows of the bucket need.
     const TypedConfig usual = default_config(middle_of_bucket(shape), device);
     if (usual.variant != Variant::warp) return best;

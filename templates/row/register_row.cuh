@@ -59,6 +59,7 @@ struct RegisterRow {
   using Vector = RegisterVector<Element, vector>;
 
   Vector registers[in_registers > 0 ? in_registers : 1];
+  int end = static_cast<int>(shape.cols);  ///< of the row
 
   __device__ __forceinline__ explicit RegisterRow(unsigned char*) {}
 
@@ -69,6 +70,7 @@ struct RegisterRow {
 
   /// Loads a row; excluded elements read as `outside`.
   __device__ __forceinline__ void load(const Element* row, Range seen, int thread_rank, Value outside) {
+    end = static_cast<int>(seen.end);
     load_vectors_of_row<Element, shape, config.load, Group::group_size, in_registers>(
         row, thread_rank, seen, outside, [&](int i, const Packed<Element, vector>& loaded) { registers[i].hold(loaded); });
   }
@@ -81,6 +83,8 @@ struct RegisterRow {
     PackedMaximum<Element> packed;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
+      if constexpr (leaves_early<shape>)
+        if (beyond_row<shape, Group::group_size>(end, i)) break;
       if constexpr (sizeof(Element) == 2 && vector > 1 && !Vector::converted) {
         packed.include(registers[i].packed);
       } else {

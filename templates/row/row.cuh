@@ -60,9 +60,14 @@ template <const RowShape& shape, int group_size>
 constexpr int vectors_per_thread = static_cast<int>((row_span<shape> + int64{group_size} * shape.vector - 1) /
                                                     (int64{group_size} * shape.vector));
 
-/// Returns whether vector i of every thread of the group is statically known to be inside every row.
+/// True if vectors beyond the end of the row are not even loaded: rows of a bucket in shared memory.
+template <const RowShape& shape>
+constexpr bool leaves_early = shape.least_cols > 0 && shape.staged_rows > 0 && !ragged<shape>;
+
+/// Returns whether vector i of every thread of the group is known to be inside every row that was not left before it.
 template <const RowShape& shape, int group_size>
 __device__ __forceinline__ constexpr bool inside_row(int i) {
+  if (leaves_early<shape> && group_size == 1) return true;
   return (!shape.shifted || int64{i} * group_size * shape.vector >= shape.line) &&
          (int64{i} + 1) * group_size * shape.vector <= (shape.least_cols > 0 ? shape.least_cols : shape.cols);
 }
@@ -143,18 +148,18 @@ __device__ __forceinline__ int64 column_of(int i, int thread_rank) {
   return (int64(i) * group_size + thread_rank) * shape.vector;
 }
 
-/// Returns whether vector i of every thread is known to be beyond the end of the row, as may be if the row has fewer columns
-/// than its kernel has room for. The same for all threads of the group, so that the following vectors cost one branch. Only
-/// where instructions are the limit: in parts of warps, and with accesses to pairs and elements, for four at once, so that
-/// their instructions overlap. Do not ask before the first use of all vectors: loads whose only uses are behind a branch
-/// are issued late. And ask only `if constexpr (shape.least_cols > 0)`: a call changes how other kernels are scheduled.
+/// Returns whether vector i of every thread is known to be beyond the `end` of the row, as may be if the row has fewer
+/// columns than its kernel has room for. The same for all threads of the group, so that the following vectors cost one
+/// branch. Only where instructions are the limit: in parts of warps, and with accesses to pairs and elements, for four at
+/// once, so that their instructions overlap. Do not ask before the first use of all vectors, unless the row leaves_early:
+/// loads whose only uses are behind a branch are issued late. And ask only `if constexpr (shape.least_cols > 0)`: a call
+/// changes how other kernels are scheduled.
 template <const RowShape& shape, int group_size>
-__device__ __forceinline__ bool beyond_row(const Row<shape>& row, int i) {
+__device__ __forceinline__ bool beyond_row(int64 end, int i) {
   constexpr bool may_be = shape.least_cols > 0 && (shape.vector <= 2 || group_size < 32);
-  constexpr int together = shape.vector <= 2 ? 4 : 1;
+  constexpr int together = shape.vector <= 2 && !(leaves_early<shape> && group_size == 1) ? 4 : 1;
   const int64 first = int64{i} * group_size * shape.vector;
-  return may_be && first >= shape.least_cols && i % together == 0 &&
-         static_cast<int>(first) >= static_cast<int>(row.all.end);
+  return may_be && first >= shape.least_cols && i % together == 0 && static_cast<int>(first) >= static_cast<int>(end);
 }
 
 /// Returns `range` for vector `i` of a thread. Only for shapes with least_cols.
@@ -192,7 +197,11 @@ __device__ __forceinline__ void load_vectors_of_row(const Element* row, int thre
     }
   }
 #pragma unroll
-  for (int i = 0; i < count; ++i) hold(i, load_of_row<Element, shape, hint, group_size>(row, i, thread_rank, seen, outside));
+  for (int i = 0; i < count; ++i) {
+    if constexpr (leaves_early<shape>)
+      if (beyond_row<shape, group_size>(seen.end, i)) break;
+    hold(i, load_of_row<Element, shape, hint, group_size>(row, i, thread_rank, seen, outside));
+  }
 }
 
 /// Stores the elements of vector `i` of this thread that are in the row.

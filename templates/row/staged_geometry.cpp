@@ -37,9 +37,10 @@ TypedConfig staged(int threads, int lanes) {
 
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t chunk_bytes = 12 << 10;
-  constexpr std::int64_t cols_of_one_lane = 36;
+  // Two inputs of 16 bits take twice the registers.
+  const std::int64_t cols_of_one_lane = shape.inputs > 1 && size_of(shape.input) < 4 ? 48 : 64;
   // Accesses of a lane: more if exchanges between lanes and what follows for the row are long.
-  const std::int64_t each = shape.writes && !shape.keeps_exponentials ? 20 : 36, cols = shape.cols;
+  const std::int64_t cols = shape.cols, each = cols <= 64 ? 32 : shape.writes && !shape.keeps_exponentials ? 20 : 36;
   const int vector = staged_view(shape, 1).vector();
   const std::int64_t accesses = (cols + vector - 1) / vector;
   int lanes = 1;

@@ -20,7 +20,7 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
 #pragma unroll
       for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
         if constexpr (shape.least_cols > 0 && config.shared_vectors == 0) {
-          if (beyond_row<shape, Group::group_size>(row, i)) break;
+          if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
         }
         if (i == config.register_vectors && !arrived) inputs.arrived();
         VectorOf<Program, shape> v;
@@ -62,7 +62,7 @@ __device__ __forceinline__ void program_of_row(Group& group, const typename Prog
 #pragma unroll
   for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
     if constexpr (shape.least_cols > 0 && config.shared_vectors == 0) {
-      if (beyond_row<shape, Group::group_size>(row, i)) break;
+      if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
     }
     if (i == config.register_vectors && !arrived) inputs.arrived();
     const int64 column = column_of<shape, Group::group_size>(i, thread_rank);

@@ -33,6 +33,8 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
     Number<shape> not_empty = 0.0f;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
+      if constexpr (leaves_early<shape>)
+        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
       if (i == ResidentRow::in_registers) y.arrived();
       Number<shape> dy_values[vector], y_values[vector];
       dy.get(i, dy_values);
@@ -57,7 +59,7 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
       if constexpr (shape.least_cols > 0) {
-        if (beyond_row<shape, Group::group_size>(row, i)) break;
+        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
       }
       Number<shape> dy_values[vector], y_values[vector];
       dy.get(i, dy_values);

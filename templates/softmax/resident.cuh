@@ -38,6 +38,9 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     } else {
 #pragma unroll
       for (int i = 0; i < vectors; ++i) {
+        if constexpr (leaves_early<shape>) {
+          if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
+        }
         Number<shape> values[vector];
         load_of_row<Input, shape, config.load, Group::group_size>(x, i, thread_rank, row.seen, outside).unpack(values);
         Features::Mask::template apply<shape>(params, row, column_of<shape, Group::group_size>(i, thread_rank),
@@ -60,7 +63,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
       if constexpr (shape.least_cols > 0) {
-        if (beyond_row<shape, Group::group_size>(row, i)) break;
+        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
       }
       Number<shape> values[vector];
       resident.get(i, values);
@@ -89,7 +92,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
       if constexpr (shape.least_cols > 0) {
-        if (beyond_row<shape, Group::group_size>(row, i)) break;
+        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
       }
       Number<shape> values[vector];
       resident.get(i, values);

@@ -84,7 +84,7 @@ TEST(Capacity, BucketsBeginAfterTheOneBefore) {
     }
     buckets.insert(capacity);
   }
-  EXPECT_EQ(buckets.size(), 39u);
+  EXPECT_EQ(buckets.size(), 40u);
 }
 
 TEST(Capacity, AWidthHasTheCapacityOfItsBucket) {

@@ -54,7 +54,7 @@ TEST(SoftmaxDefault, ShortRowsWithoutAlignmentHaveTheFastestLanes) {
   };
   const Expectation expectations[] = {
       {"softmax", "cols=30,dtype=bf16", "variant=warp,threads=64,lanes=1,access=staged,rounds=2,"},
-      {"softmax", "cols=47,dtype=bf16", "variant=warp,threads=64,lanes=4,access=staged,rounds=8,"},
+      {"softmax", "cols=47,dtype=bf16", "variant=warp,threads=64,lanes=1,access=staged,rounds=2,"},
       {"softmax", "cols=141,dtype=bf16", "variant=warp,threads=64,lanes=8,access=staged,rounds=4,"},
       {"softmax", "cols=701,dtype=bf16", "variant=warp,threads=64,lanes=32,access=staged,rounds=4,"},
       {"softmax", "cols=21", "variant=warp,threads=64,lanes=1,access=staged,rounds=2,"},
