@@ -34,23 +34,14 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     // Issue the row's loads before the target is needed; the target's logit is needed only after the row's maximum. In
     // place, every thread must have read the target's logit before any thread stores a gradient: the reduction of the
     // exponentials ensures this, because they depend on a maximum that includes that logit.
-    constexpr bool staged = shape.staged_rows > 0;
-    if constexpr (!staged) resident.load(logits, row.seen, thread_rank, Maximum::identity());
+    resident.load(logits, row.seen, thread_rank, Maximum::identity());
     group.start();
     const Target<TargetType> target(params, index, columns_of<shape>(params.row));
     const int64 position = target.column >= 0 ? target.column + row.shift : -1;
     TargetElement<Input> target_element;
-    target_element.template ask<staged>(position >= 0, logits + position);
+    target_element.ask(position >= 0, logits + position);
     const Number target_weight = weight_of<options>(params, target.column);
-    bool holds_target;
-    if constexpr (staged) {  // replace it in shared memory, after all lanes have read it
-      holds_target = position >= 0 && static_cast<int>(position) / vector % Group::group_size == thread_rank;
-      sync_warp();
-      if (holds_target && exists) store_element_of<shape>(const_cast<Input*>(logits) + position, Maximum::identity());
-      resident.load(logits, row.seen, thread_rank, Maximum::identity());
-    } else {
-      holds_target = resident.take_out(position, thread_rank);
-    }
+    const bool holds_target = resident.take_out(position, thread_rank);
 
     using Local = typename If<Group::distant, BlockGroup<Group::threads>, Group>::type;
     Local local(nullptr, 0);
@@ -63,7 +54,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     const Number under = nothing ? 0.0f : part.largest;
     const ExponentialOf<options> exponential(under);
 
-    typename SumOfVectors<shape, SumOf<(vectors > 4), Number>>::type sum_excluding_max;
+    SumOf<(vectors > 4), Number> sum_excluding_max;
     Number below = 0.0f, weights = 0.0f;
     int first = is_largest(target_logit, part.largest) && position >= 0 ? static_cast<int>(target.column) : no_column;
 #pragma unroll
@@ -138,7 +129,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
           store_of_row<Output, shape, config.store, Group::group_size>(dlogits, i, thread_rank, row, values);
         }
         // The same thread stored the vector that contains the target.
-        if (holds_target) store_element_of<shape>(dlogits + position, gradient.target(target_logit));
+        if (holds_target) store_element(dlogits + position, gradient.target(target_logit));
       }
     }
   });

@@ -274,6 +274,25 @@ struct RowLoss {
         weights(sum_of_weights),
         argmax(no_column) {}
 
+  /// From a whole row, for the gradients of all classes but the target, without a logarithm: not for z_loss. `relative`:
+  /// that of `part`, whose `largest` includes the target's logit.
+  __device__ __forceinline__ RowLoss(const ExponentialOf<options>& relative, const Partial& part, Number target_logit,
+                                     Number weight_of_target)
+      : exponential(relative),
+        loss(0.0f),
+        lse(0.0f),
+        z_loss(0.0f),
+        nll(0.0f),
+        per_exponential(is_finite(part.largest) ? divide(Number(1), add(part.sum_excluding_max, relative(target_logit)))
+                                                : float_of(nan_bits)),
+        target_share(0.0f),
+        target_rest(0.0f),
+        target_weight(weight_of_target),
+        weights(0.0f),
+        argmax(no_column) {
+    if constexpr (options.smoothing) weights = add(part.weights, weight_of_target);
+  }
+
   /// Sets the members that depend on the target's logit. 1 - exp(-nll) = 2 t / (1 + t) with t = tanh(nll / 2) keeps all
   /// digits of a small nll.
   __device__ __forceinline__ void set_target(Number target_logit, Number target_nll) {
@@ -316,8 +335,9 @@ struct CrossEntropyGradient {
   Number of_target;        ///< of the target, without its slope
   bool empty;
 
+  /// `by`: a GradientScale, or another type with value() and z_ratio().
   __device__ __forceinline__ CrossEntropyGradient(const ParamsOf<options>& params, const RowLoss<options>& loss,
-                                                  const GradientScale<options>& by, bool counts)
+                                                  const auto& by, bool counts)
       : scale(params), upstream(by.value()), empty(!counts) {
     const Number hard = multiply(params.hard_share, loss.target_weight);
     Number from_share = 0.0f;  // coefficient of p

@@ -10,13 +10,8 @@ template <typename Input>
 struct TargetElement {
   Packed<Input, 1> element = {};
 
-  /// Loads it if `wanted`: predicated, without a branch. `shared`: from shared memory.
-  template <bool shared = false>
+  /// Loads it if `wanted`: predicated, without a branch.
   __device__ __forceinline__ void ask(bool wanted, const Input* address) {
-    if constexpr (shared) {
-      if (wanted) element = *reinterpret_cast<const Packed<Input, 1>*>(address);
-      return;
-    }
     element.access[0] = load_if<static_cast<int>(sizeof(Input)), LoadHint::plain>(wanted, address, element.access[0]);
   }
   /// Returns the scaled and capped logit; -inf if the row has no target.

@@ -99,6 +99,45 @@ std::vector<Case> staged_options(const DeviceInfo& device) {
   return cases;
 }
 
+std::vector<Case> staged_losses(const DeviceInfo& device) {
+  struct Geometry {
+    int threads, lanes, rounds;
+  };
+  // Fewer rounds than lanes, as many, and more.
+  constexpr std::array geometries{Geometry{32, 1, 1},   Geometry{64, 1, 16}, Geometry{64, 2, 1},  Geometry{128, 2, 8},
+                                  Geometry{64, 4, 4},   Geometry{64, 8, 2},  Geometry{64, 8, 32}, Geometry{64, 16, 4},
+                                  Geometry{32, 16, 64}, Geometry{64, 32, 4}, Geometry{64, 32, 64}};
+  constexpr std::array options{"target_dtype=i32,gradient=in_place,dloss=row",
+                               "check_targets=1,argmax=1,mark_ignored=1",
+                               "gradient=separate,z_loss=0.01,weight=1",
+                               "reduction=mean,gradient=in_place,z_loss=0.01,weight=1,label_smoothing=0.1",
+                               "target_dtype=i32,ignore_index=5,nll=1",
+                               "reduction=mean,gradient=in_place,dloss=scalar,num_correct=1",
+                               "reduction=sum,gradient=separate,softcap=30,scale=0.5,dloss=scalar",
+                               "gradient=in_place,label_smoothing=0.2,argmax=1",
+                               "reduction=mean,gradient=in_place,dloss=scalar,check_targets=1"};
+  constexpr std::array rows{1, 77, 513, 128, 1031};
+  std::vector<Case> cases;
+  std::size_t turn = 0;
+  for (const Geometry& g : geometries)
+    for (const char* more : options) {
+      const int cols = (turn % 3 == 2 ? 21 : 37) + (turn % 5 == 4 ? 1 : 0);
+      const std::string fields = "rows=" + std::to_string(rows[turn % rows.size()]) + ",cols=" + std::to_string(cols) +
+                                 ",dtype=" + dtypes[turn / 2 % dtypes.size()] + "," + more +
+                                 (std::string_view(more).starts_with("reduction") ? "" : ",reduction=none");
+      add_if_unaligned(cases, {normalized("cross_entropy", fields), {}}, device,
+                       "variant=warp,access=staged,threads=" + std::to_string(g.threads) +
+                           ",lanes=" + std::to_string(g.lanes) + ",rounds=" + std::to_string(g.rounds));
+      ++turn;
+    }
+  for (const char* more : {"", ",label_smoothing=0.1,argmax=1"})
+    for (const char* dtype : {"f32", "bf16"})
+      cases.push_back(case_of("cross_entropy_shard",
+                              std::string("rows=131,cols=37,vocab_start=20,vocab_size=80,dtype=") + dtype + more, device,
+                              "variant=warp,access=staged,threads=64,lanes=4,rounds=2"));
+  return cases;
+}
+
 std::vector<Case> staged_buckets(const DeviceInfo& device) {
   std::vector<Case> cases;
   const auto add = [&](const Op& op, std::int64_t cols, const char* dtype, std::int64_t each) {

@@ -15,6 +15,10 @@ std::vector<Case> staged_widths(const DeviceInfo& device);
 /// arrays.
 std::vector<Case> staged_options(const DeviceInfo& device);
 
+/// Returns losses with all their options and targets of either type, in blocks with fewer rounds than a row has lanes, as
+/// many, and more.
+std::vector<Case> staged_losses(const DeviceInfo& device);
+
 /// Returns every unaligned width of the narrow buckets, and some of wider ones, in kernels that the widths of a bucket
 /// share.
 std::vector<Case> staged_buckets(const DeviceInfo& device);
