@@ -48,17 +48,16 @@ struct StagedRows {
     elements = rows * cols;
   }
 
-  /// Calls whole(byte) for each vector of 16 bytes of this thread, and rest(element) for an element after the last one.
+  /// Calls whole(bytes) for each vector of 16 bytes of this thread, with its distance from the thread's first one, and
+  /// rest(element) for an element after the last vector.
   template <typename Element, typename Whole, typename Rest>
   __device__ __forceinline__ void over_vectors(const Whole& whole, const Rest& rest) const {
     constexpr int size = static_cast<int>(sizeof(Element)), per_vector = 16 / size;
     constexpr int most = static_cast<int>((shape.staged_rows * shape.cols * size + 15) / 16);
-    const int vectors = elements / per_vector;
+    const int vectors = elements / per_vector, from_first = vectors - thread_index();
 #pragma unroll 8
-    for (int begin = 0; begin < most; begin += Group::threads) {
-      const int i = begin + thread_index();
-      if (i < vectors) whole(i * 16);
-    }
+    for (int begin = 0; begin < most; begin += Group::threads)
+      if (begin < from_first) whole(begin * 16);
     const int last = vectors * per_vector + thread_index();
     if (thread_index() < per_vector && last < elements) rest(last);
   }
@@ -68,7 +67,10 @@ struct StagedRows {
   __device__ __forceinline__ const void* request(const void* array, int offset) const {
     unsigned char* const region = dynamic_shared() + offset;
     const Element* const from = static_cast<const Element*>(array) + first;
-    over_vectors<Element>([&](int byte) { async_copy<16>(region + byte, reinterpret_cast<const char*>(from) + byte); },
+    // Constant distances from these addresses are part of the instructions.
+    unsigned char* const first_to = region + thread_index() * 16;
+    const char* const first_from = reinterpret_cast<const char*>(from) + thread_index() * 16;
+    over_vectors<Element>([&](int bytes) { async_copy<16>(first_to + bytes, first_from + bytes); },
                           [&](int i) { reinterpret_cast<Element*>(region)[i] = from[i]; });
     return region;
   }
@@ -92,10 +94,10 @@ struct StagedRows {
   __device__ __forceinline__ void write(void* array, int offset) const {
     const unsigned char* const region = dynamic_shared() + offset;
     Element* const to = static_cast<Element*>(array) + first;
+    const unsigned char* const first_from = region + thread_index() * 16;
+    char* const first_to = reinterpret_cast<char*>(to) + thread_index() * 16;
     over_vectors<Element>(
-        [&](int byte) {
-          store<16, hint>(reinterpret_cast<char*>(to) + byte, *reinterpret_cast<const Bits<16>*>(region + byte));
-        },
+        [&](int bytes) { store<16, hint>(first_to + bytes, *reinterpret_cast<const Bits<16>*>(first_from + bytes)); },
         [&](int i) { to[i] = reinterpret_cast<const Element*>(region)[i]; });
   }
 };
