@@ -110,10 +110,36 @@ __device__ __forceinline__ RowLoss<options> loss_for_gradient(const ParamsOf<opt
     return RowLoss<options>(exponential, part, target_logit, target_weight);
 }
 
-/// `Types` has Input (of logits) and Output (of dlogits). `params` has the addresses of rows in shared memory.
-template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
-          const ResidentConfig& config, typename Group, typename Storage>
-__device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& params) {
+/// The maximum of a row's elements as they are loaded. Two accumulators for short chains; pairs of 16 bits in one operation.
+template <typename Input, int vector, bool packed = (sizeof(Input) == 2 && vector > 1)>
+struct LargestOfVectors {
+  Compute<Input> largest[2] = {Maximum::identity(), Maximum::identity()};
+
+  __device__ __forceinline__ void include(int i, const Packed<Input, vector>& loaded) {
+    Compute<Input> values[vector];
+    loaded.unpack(values);
+    largest[i % 2] = maximum_or_nan(largest[i % 2], largest_of(values));
+  }
+  __device__ __forceinline__ Compute<Input> value() const { return maximum_or_nan(largest[0], largest[1]); }
+};
+template <typename Input, int vector>
+struct LargestOfVectors<Input, vector, true> {
+  PackedMaximum<Input> largest[2];
+
+  __device__ __forceinline__ void include(int i, const Packed<Input, vector>& loaded) { largest[i % 2].include(loaded); }
+  __device__ __forceinline__ float value() const { return maximum_or_nan(largest[0].value(), largest[1].value()); }
+};
+
+template <const RowShape& shape, const ResidentConfig& config, int lanes>
+struct PairsConfig {
+  static constexpr ResidentConfig value = {vectors_per_thread<AsPairs<shape>::value, lanes>, 0, config.load, config.store};
+};
+
+/// `Types` has Input (of logits) and Output (of dlogits). `params` has the addresses of rows in shared memory. `place` has
+/// the rows as one lane accesses their elements, `shape` and `config` as all lanes of a row do.
+template <typename Types, typename TargetType, const RowShape& place, const RowShape& shape,
+          const CrossEntropyOptions& options, const ResidentConfig& config, typename Group, typename Storage>
+__device__ __forceinline__ void cross_entropy_of_staged_rows(const ParamsOf<options>& params) {
   using Number = NumberOf<options>;
   using Input = typename Types::Input;
   using Output = typename Types::Output;
@@ -124,7 +150,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
   constexpr int vectors = ResidentRow::vectors;
   // Exponentials replace the resident logits if possible and if nothing needs the logits later.
   constexpr bool keeps_logits = !options.gradient || !LogitScale<options>::plain;
-  static_assert(!shape.shifted && config.shared_vectors == 0, "rows start at vectors and are in registers");
+  static_assert(config.shared_vectors == 0, "rows are in registers");
 
   const int64 first_row = block_index() * Group::block_rows;
   const int64 left = params.row.rows - first_row;
@@ -140,10 +166,10 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     const int own_round = batch + thread_rank;
     const bool own_exists = rows.exists(own_round);
     const int64 own_index = first_row + (own_exists ? rows.row(own_round) : 0);
-    const Row<shape> own_place(params.row, own_index, static_cast<const Input*>(nullptr));
+    const Row<place> own_place(params.row, own_index, static_cast<const Input*>(nullptr));
     OwnRow<TargetType, options> own(params, own_index, columns_of<shape>(params.row));
     if (own_exists)
-      own.template take_target<shape>(const_cast<Input*>(own_place.template input<Input>(params.row, 0)), scale);
+      own.template take_target<place>(const_cast<Input*>(own_place.template input<Input>(params.row, 0)), scale);
     sync_warp();
 
     Partial own_part = {};
@@ -152,15 +178,24 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
       // Lanes without a row repeat the last one, in which they may find results.
       const bool exists = rows.exists(batch + i);
       const int64 index = first_row + (exists ? rows.row(batch + i) : rows.existing - 1);
-      const Row<shape> row(params.row, index, static_cast<const Input*>(nullptr));
+      const Row<shape> row = staged_row<shape, Input>(params.row, index);
       const Number target_logit = Rows::of_owner(own.target_logit, i);
       const int column_of_target =
           options.gradient || options.smoothing || options.argmax ? Rows::of_owner(own.column(), i) : 0;
+      const int position = column_of_target + (column_of_target >= 0 ? row.shift : 0);
       ResidentRow resident(nullptr);
-      resident.load(row.template input<Input>(params.row, 0), row.seen, thread_rank, Maximum::identity());
+      LargestOfVectors<Input, vector> largest;
+      const Input* const logits = row.template input<Input>(params.row, 0) - row.shift;
+#pragma unroll
+      for (int v = 0; v < vectors; ++v) {
+        const auto loaded =
+            load_staged<Input, shape, Group::group_size>(logits, v, thread_rank, row.seen, Maximum::identity());
+        resident.registers[v].hold(loaded);
+        largest.include(v, loaded);
+      }
 
       Partial part;
-      part.largest = group.template reduce<0>(scale(resident.largest()), Maximum());
+      part.largest = group.template reduce<0>(scale(largest.value()), Maximum());
       part.largest = maximum_or_nan(part.largest, target_logit);
       const Number under = part.largest == Maximum::identity() ? 0.0f : part.largest;
       const ExponentialOf<options> exponential(under);
@@ -178,7 +213,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
         scale.apply(values);
         const int64 column = column_of<shape, Group::group_size>(v, thread_rank);
         if constexpr (options.smoothing)
-          include_below<shape, options>(params, row, column, column_of_target, under, values, below, weights);
+          include_below<shape, options>(params, row, column, position, under, values, below, weights);
         if constexpr (options.argmax) first = First()(first, first_largest(row, column, part.largest, values));
 #pragma unroll
         for (int j = 0; j < vector; ++j) {
@@ -200,12 +235,12 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
         const auto factors = by.of_row(options.upstream == Upstream::row ? Rows::of_owner(own.dloss, i) : 1.0f);
         const Number target_weight = options.weights ? Rows::of_owner(own.target_weight, i) : 1.0f;
         if (!exists) continue;
-        Output* const dlogits = row.template output<Output>(params.row);
+        Output* const dlogits = row.template output<Output>(params.row) - row.shift;
         if (column_of_target == without_loss) {  // write zeros whatever the logits are
 #pragma unroll
           for (int v = 0; v < vectors; ++v) {
             const Compute<Output> zeros[vector] = {};
-            store_of_row<Output, shape, config.store, Group::group_size>(dlogits, v, thread_rank, row, zeros);
+            store_staged<Output, shape, Group::group_size>(dlogits, v, thread_rank, row, zeros);
           }
           continue;
         }
@@ -223,7 +258,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
             gradient_of_logits(params, row, scale, loss, gradient, column, values);
           else
             gradient.compute(params, row, column, values, values);
-          store_of_row<Output, shape, config.store, Group::group_size>(dlogits, v, thread_rank, row, values);
+          store_staged<Output, shape, Group::group_size>(dlogits, v, thread_rank, row, values);
         }
       }
     }
@@ -238,11 +273,23 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
       if constexpr (options.gradient) {
         const CrossEntropyGradient<shape, options> gradient(params, loss, by.of_row(own.dloss), own.target.counts());
         if (own.target.column >= 0)
-          store_element_of<shape>(own_place.template output<Output>(params.row) + static_cast<int>(own.target.column),
+          store_element_of<place>(own_place.template output<Output>(params.row) + static_cast<int>(own.target.column),
                                   gradient.target(own.target_logit));
       }
     }
   }
+}
+
+/// Takes the place of cross_entropy/resident.cuh. Accesses 16-bit elements as pairs, wherever rows start.
+template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
+          const ResidentConfig& config, typename Group, typename Storage>
+__device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& params) {
+  constexpr bool narrow = sizeof(typename Types::Input) == 2 && (!options.gradient || sizeof(typename Types::Output) == 2);
+  if constexpr (narrow && shape.vector == 1)
+    cross_entropy_of_staged_rows<Types, TargetType, shape, AsPairs<shape>::value, options,
+                                 PairsConfig<shape, config, Group::group_size>::value, Group, Storage>(params);
+  else
+    cross_entropy_of_staged_rows<Types, TargetType, shape, shape, options, config, Group, Storage>(params);
 }
 
 }  // namespace tunesmith

@@ -148,6 +148,104 @@ struct SharedElements : SharedVectors {
   }
 };
 
+/// Rows of 16-bit elements, of which every other one starts within a pair, as pairs: columns of these rows count from the
+/// pair in which they start. `shape` has accesses to elements. A row shares its first and last pair with its neighbours.
+template <const RowShape& shape>
+struct AsPairs {
+  static constexpr RowShape value = {.cols = shape.cols,
+                                     .least_cols = shape.least_cols,
+                                     .vector = 2,
+                                     .shifted = true,
+                                     .line = 2,
+                                     .staged_rows = shape.staged_rows};
+};
+
+/// Accesses to the elements of a pair that are in a row. The pair is not before the row.
+struct SharedPairs : SharedVectors {
+  static constexpr int64 endless = 0x7fffffff;  ///< the end of a range that the pair is known not to reach
+
+  static __device__ __forceinline__ bool has_first(int column, Range range) {
+    return column >= static_cast<int>(range.begin) && (range.end == endless || column < static_cast<int>(range.end));
+  }
+  static __device__ __forceinline__ bool has_second(int column, Range range) {
+    return range.end == endless || column + 1 < static_cast<int>(range.end);
+  }
+
+  template <typename T, int count, LoadHint>
+  static __device__ __forceinline__ Packed<T, count> load(const T* row, int64 column, Range range, bool inside,
+                                                          Compute<T> outside) {
+    static_assert(sizeof(T) == 2 && count == 2, "pairs of 16 bits");
+    const int at = static_cast<int>(column);
+    const auto* const address = reinterpret_cast<const Packed<T, 2>*>(row + at);
+    if (inside) return *address;
+    const Compute<T> both[2] = {outside, outside};
+    Packed<T, 2> pair;
+    pair.pack_from(both);
+    const uint32 without = pair.access[0].word[0];
+    if (range.end == endless || at < static_cast<int>(range.end)) pair = *address;
+    uint32& word = pair.access[0].word[0];
+    if (at < static_cast<int>(range.begin)) word = (word & 0xffff0000u) | (without & 0xffffu);
+    if (!has_second(at, range)) word = (word & 0xffffu) | (without & 0xffff0000u);
+    return pair;
+  }
+  template <typename T, int count, StoreHint>
+  static __device__ __forceinline__ void store(T* row, int64 column, Range range, bool inside,
+                                               const Compute<T> (&values)[count]) {
+    static_assert(sizeof(T) == 2 && count == 2, "pairs of 16 bits");
+    const int at = static_cast<int>(column);
+    const bool first = inside || has_first(at, range), second = inside || has_second(at, range);
+    Packed<T, 2> pair;
+    pair.pack_from(values);
+    if (!inside) pair.forget_uses();  // as in GuardedVectors: no branch around a conversion
+    const uint32 word = pair.access[0].word[0];
+    if (first && second) *reinterpret_cast<Packed<T, 2>*>(row + at) = pair;
+    if (first && !second) row[at] = T{static_cast<uint16>(word)};
+    if (!first && second) row[at + 1] = T{static_cast<uint16>(word >> 16)};
+  }
+};
+
+/// Returns a row of a block, whose columns count from the pair in which it starts if `shape` is one of AsPairs.
+template <const RowShape& shape, typename Input>
+__device__ __forceinline__ Row<shape> staged_row(const RowParams& params, int64 index) {
+  Row<shape> row(params, index, static_cast<const Input*>(nullptr));
+  if constexpr (shape.shifted) {
+    const auto cols = static_cast<int>(columns_of<shape>(params));
+    row.shift = static_cast<int>(index - block_index() * shape.staged_rows) * cols & 1;
+    row.all = row.seen = {row.shift, row.shift + cols};
+  }
+  return row;
+}
+
+/// Returns `range` for vector `i` of a thread, without comparisons that are known to be true.
+template <const RowShape& shape, int group_size>
+__device__ __forceinline__ Range range_of_pairs(const Range& range, int i) {
+  constexpr int64 least = shape.least_cols > 0 ? shape.least_cols : shape.cols;
+  const bool ends_after = (int64{i} + 1) * group_size * shape.vector <= least;
+  return {i == 0 ? range.begin : 0, ends_after ? SharedPairs::endless : range.end};
+}
+
+/// load_of_row() and store_of_row() for rows in shared memory; `row` is the address of column 0.
+template <typename Element, const RowShape& shape, int group_size>
+__device__ __forceinline__ Packed<Element, shape.vector> load_staged(const Element* row, int i, int thread_rank, Range seen,
+                                                                     Compute<Element> outside) {
+  if constexpr (shape.shifted)
+    return SharedPairs::load<Element, shape.vector, LoadHint::plain>(row, column_of<shape, group_size>(i, thread_rank),
+                                                                     range_of_pairs<shape, group_size>(seen, i),
+                                                                     inside_row<shape, group_size>(i), outside);
+  else
+    return load_of_row<Element, shape, LoadHint::plain, group_size>(row, i, thread_rank, seen, outside);
+}
+template <typename Element, const RowShape& shape, int group_size>
+__device__ __forceinline__ void store_staged(Element* output, int i, int thread_rank, const Row<shape>& row,
+                                             const Compute<Element> (&values)[shape.vector]) {
+  if constexpr (shape.shifted)
+    SharedPairs::store<Element, shape.vector, StoreHint::plain>(output, column_of<shape, group_size>(i, thread_rank),
+                                                                range_of_pairs<shape, group_size>(row.all, i),
+                                                                inside_row<shape, group_size>(i), values);
+  else
+    store_of_row<Element, shape, StoreHint::plain, group_size>(output, i, thread_rank, row, values);
+}
+
 /// A compensated sum to which a few terms are added at once: elements and pairs would otherwise cost more additions than
 /// vectors. Up to four elements, as in a vector of float.
 template <typename Sum, typename Number, int most>
