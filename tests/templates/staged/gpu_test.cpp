@@ -25,6 +25,7 @@ class StagedGpu : public test::GpuKernels {
 
 TEST_F(StagedGpu, EveryWidth) { expect_passed(test::staged_widths(device().info())); }
 TEST_F(StagedGpu, EveryOption) { expect_passed(test::staged_options(device().info())); }
+TEST_F(StagedGpu, LossesOfEveryGeometry) { expect_passed(test::staged_losses(device().info())); }
 TEST_F(StagedGpu, Buckets) { expect_passed(test::staged_buckets(device().info())); }
 
 }  // namespace

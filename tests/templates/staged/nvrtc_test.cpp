@@ -21,8 +21,8 @@ TEST_F(StagedNvrtc, CompilesForEveryArchitecture) {
     if (arch.number() < 80) continue;
     const DeviceInfo device = generic_device(arch);
     const std::vector<Case> widths = test::staged_widths(device), options = test::staged_options(device),
-                            buckets = test::staged_buckets(device);
-    for (const std::vector<Case>* cases : {&widths, &options, &buckets})
+                            losses = test::staged_losses(device), buckets = test::staged_buckets(device);
+    for (const std::vector<Case>* cases : {&widths, &options, &losses, &buckets})
       for (std::size_t i = turn++ % 16; i < cases->size(); i += 16) sources.push_back(source_of((*cases)[i], arch));
   }
   compile_all(sources);
