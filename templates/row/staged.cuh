@@ -6,6 +6,7 @@
 // template of resident rows. Its group takes several rows one after another, and its Edges access shared memory.
 #pragma once
 
+#include "device/bulk.cuh"
 #include "row/row.cuh"
 
 namespace tunesmith {
@@ -37,8 +38,11 @@ __device__ __forceinline__ void over_rows(const StagedLaneGroup<block_threads, l
 /// The rows of a block. Regions of shared memory start `offset` bytes, a multiple of 16, into the dynamic shared memory.
 template <const RowShape& shape, typename Group>
 struct StagedRows {
+  static constexpr int most_bulk_copies = 4;
+
   int64 first_row, first;  ///< of the block; its first element in an array
   int rows, elements;      ///< of the block; not positive for a surplus block of a folded grid
+  mutable int bulk_copies = 0;
 
   __device__ __forceinline__ explicit StagedRows(const RowParams& params) : first_row(block_index() * shape.staged_rows) {
     const int64 left = params.rows - first_row;
@@ -58,7 +62,13 @@ struct StagedRows {
 #pragma unroll 8
     for (int begin = 0; begin < most; begin += Group::threads)
       if (begin < from_first) whole(begin * 16);
-    const int last = vectors * per_vector + thread_index();
+    over_rest<Element>(rest);
+  }
+  /// Calls rest(element) for an element of this thread after the last vector.
+  template <typename Element, typename Rest>
+  __device__ __forceinline__ void over_rest(const Rest& rest) const {
+    constexpr int per_vector = 16 / static_cast<int>(sizeof(Element));
+    const int last = elements / per_vector * per_vector + thread_index();
     if (thread_index() < per_vector && last < elements) rest(last);
   }
 
@@ -67,6 +77,10 @@ struct StagedRows {
   __device__ __forceinline__ const void* request(const void* array, int offset) const {
     unsigned char* const region = dynamic_shared() + offset;
     const Element* const from = static_cast<const Element*>(array) + first;
+    if (copied_in_bulk(region, from)) {
+      over_rest<Element>([&](int i) { reinterpret_cast<Element*>(region)[i] = from[i]; });
+      return region;
+    }
     // Constant distances from these addresses are part of the instructions.
     unsigned char* const first_to = region + thread_index() * 16;
     const char* const first_from = reinterpret_cast<const char*>(from) + thread_index() * 16;
@@ -85,7 +99,38 @@ struct StagedRows {
     async_copy_commit();
     async_copy_wait<0>();
     sync_block();
+#if TUNESMITH_HAS_SM90A
+    const uint32 barriers = barriers_of_copies();
+#pragma unroll
+    for (int i = 0; i < most_bulk_copies; ++i)
+      if (i < bulk_copies) barrier_wait(barriers + i * 8, 0);
+#endif
   }
+  /// Starts the copy of the vectors of an array by one thread, which spares the instructions of a copy of each vector.
+  /// Returns false if there is no such copy, or no barrier left for it.
+  template <typename Element>
+  __device__ __forceinline__ bool copied_in_bulk(unsigned char* region, const Element* from) const {
+#if TUNESMITH_HAS_SM90A
+    if (bulk_copies == most_bulk_copies) return false;
+    const uint32 barrier = barriers_of_copies() + 8 * bulk_copies++;
+    if (thread_index() == 0) {
+      const int bytes = elements > 0 ? elements * static_cast<int>(sizeof(Element)) / 16 * 16 : 0;
+      barrier_init(barrier, 1);
+      barriers_ready();
+      barrier_arrive_expecting(barrier, bytes);
+      if (bytes > 0) copy_bulk(shared_address(region), from, bytes, barrier, L2Hint::evict_normal);
+    }
+    return true;
+#else
+    return false;
+#endif
+  }
+#if TUNESMITH_HAS_SM90A
+  static __device__ __forceinline__ uint32 barriers_of_copies() {
+    TUNESMITH_SHARED(uint64, barriers, most_bulk_copies);
+    return shared_address(barriers);
+  }
+#endif
   /// Returns the address of results in shared memory: they may replace rows, of which each lane reads what it replaces.
   static __device__ __forceinline__ void* results(int offset) { return dynamic_shared() + offset; }
   /// Waits for all results.
