@@ -188,6 +188,8 @@ __device__ __forceinline__ void cross_entropy_of_staged_rows(const ParamsOf<opti
       const Input* const logits = row.template input<Input>(params.row, 0) - row.shift;
 #pragma unroll
       for (int v = 0; v < vectors; ++v) {
+        if constexpr (leaves_early<shape>)
+          if (beyond_row<shape, Group::group_size>(row.all.end, v)) break;
         const auto loaded =
             load_staged<Input, shape, Group::group_size>(logits, v, thread_rank, row.seen, Maximum::identity());
         resident.registers[v].hold(loaded);
@@ -206,7 +208,7 @@ __device__ __forceinline__ void cross_entropy_of_staged_rows(const ParamsOf<opti
 #pragma unroll
       for (int v = 0; v < vectors; ++v) {
         if constexpr (shape.least_cols > 0) {
-          if (beyond_row<shape, Group::group_size>(row, v)) break;
+          if (beyond_row<shape, Group::group_size>(row.all.end, v)) break;
         }
         Number values[vector];
         resident.get(v, values);
@@ -239,6 +241,8 @@ __device__ __forceinline__ void cross_entropy_of_staged_rows(const ParamsOf<opti
         if (column_of_target == without_loss) {  // write zeros whatever the logits are
 #pragma unroll
           for (int v = 0; v < vectors; ++v) {
+            if constexpr (leaves_early<shape>)
+              if (beyond_row<shape, Group::group_size>(row.all.end, v)) break;
             const Compute<Output> zeros[vector] = {};
             store_staged<Output, shape, Group::group_size>(dlogits, v, thread_rank, row, zeros);
           }
@@ -249,7 +253,7 @@ __device__ __forceinline__ void cross_entropy_of_staged_rows(const ParamsOf<opti
 #pragma unroll
         for (int v = 0; v < vectors; ++v) {
           if constexpr (shape.least_cols > 0) {
-            if (beyond_row<shape, Group::group_size>(row, v)) break;
+            if (beyond_row<shape, Group::group_size>(row.all.end, v)) break;
           }
           Number values[vector];
           resident.get(v, values);
