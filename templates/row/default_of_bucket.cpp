@@ -83,7 +83,10 @@ TypedConfig shifted_blocks_for_capacity(TypedConfig best, const Shape& shape, co
 /// Adapts a default configuration to a capacity. Columns that rows do not have take room, too, and unaligned rows have code
 /// for partial vectors in each vector beyond the narrowest row. Measured on an H200 (bench/LOG.md).
 TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
-  if (best.access == Access::staged) return best;
+  if (best.access == Access::staged) {  // lanes for narrow rows: wide ones take a few more accesses
+    const TypedConfig config = staged_default(shape, device, least_cols_of(capacity_of(shape.cols)));
+    return why_invalid(config, shape, device).empty() ? config : best;
+  }
   if (best.load == LoadHint::evict_last) best.load = LoadHint::plain;
   if (best.variant == Variant::warp) return warps_for_capacity(best, shape, device);
   if (best.reads_twice()) {  // no row is resident, so that what most rows need counts

@@ -65,7 +65,7 @@ template <const RowShape& shape>
 constexpr bool leaves_early = shape.least_cols > 0 && shape.staged_rows > 0 && !ragged<shape>;
 /// True if no vector of them crosses the end: each lane has a row of its own.
 template <const RowShape& shape, int group_size>
-constexpr bool leaves_at_end = leaves_early<shape> && group_size == 1 && !shape.shifted;
+constexpr bool leaves_at_end = leaves_early<shape>&& group_size == 1 && !shape.shifted;
 
 /// Returns whether vector i of every thread of the group is known to be inside every row that was not left before it.
 template <const RowShape& shape, int group_size>

@@ -33,28 +33,44 @@ TypedConfig staged(int threads, int lanes) {
   return config;
 }
 
-}  // namespace
+/// Returns whether cross_entropy/staged.cuh computes the rows: a loss, perhaps with its gradient.
+bool is_loss(const Shape& shape) { return !shape.is_program && (!shape.writes || shape.keeps_exponentials); }
 
-TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t chunk_bytes = 12 << 10;
-  // Two inputs of 16 bits take twice the registers.
-  const std::int64_t cols_of_one_lane = shape.inputs > 1 && size_of(shape.input) < 4 ? 48 : 64;
-  // Accesses of a lane: more if exchanges between lanes and what follows for the row are long.
-  const std::int64_t cols = shape.cols, each = cols <= 64 ? 32 : shape.writes && !shape.keeps_exponentials ? 20 : 36;
-  const int vector = staged_view(shape, 1).vector();
-  const std::int64_t accesses = (cols + vector - 1) / vector;
-  int lanes = 1;
-  while (cols > cols_of_one_lane && lanes < max_lanes && lanes * each < accesses) lanes *= 2;
-  TypedConfig config = staged(64, lanes);
-  set_rounds(config, shape, cols, chunk_bytes, device);
-  return config;
+bool is_narrow(const Shape& shape) { return size_of(shape.input) < 4; }
+
+/// Returns the most elements of a row that one lane of several takes. Measured on an H200 (bench/LOG.md).
+std::int64_t elements_of_lane(const Shape& shape) {
+  if (shape.cols <= 64) return is_loss(shape) ? 40 : 32;
+  if (is_loss(shape)) return shape.writes ? (is_narrow(shape) ? 28 : 20) : is_narrow(shape) ? 44 : 40;
+  return (shape.writes ? 20 : 36) * staged_view(shape, 1).vector();
 }
 
-// Measured on an H200 (bench/LOG.md). A loss has more instructions for a row, which its lanes repeat, and fewer bytes.
+/// Returns the most columns that a lane takes alone. Its registers are the limit.
+std::int64_t cols_of_one_lane(const Shape& shape) {
+  if (shape.inputs > 1 && is_narrow(shape)) return 48;
+  return is_loss(shape) && !shape.writes && !is_narrow(shape) ? 40 : 64;
+}
+
+}  // namespace
+
+TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::int64_t cols) {
+  Shape row = shape;
+  row.cols = cols;
+  int lanes = 1;
+  while (cols > cols_of_one_lane(row) && lanes < max_lanes && lanes * elements_of_lane(row) < cols) lanes *= 2;
+  TypedConfig config = staged(64, lanes);
+  const bool large = is_loss(shape) && shape.writes && cols > 64;  // what is done once for many rows costs more
+  set_rounds(config, shape, cols, (large ? 16 : 12) << 10, device);
+  return config;
+}
+TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {
+  return staged_default(shape, device, shape.cols);
+}
+
 bool gains_from_staging(const Shape& shape) noexcept {
-  constexpr std::int64_t most_cols = 1024, most_of_loss = 64, most_of_narrow_gradient = 128;
-  if (shape.writes && !shape.keeps_exponentials) return shape.cols < most_cols;
-  return shape.cols < (shape.writes && size_of(shape.input) < 4 ? most_of_narrow_gradient : most_of_loss);
+  constexpr std::int64_t most_cols = 1024, most_of_wide_loss = 800, most_of_sums = 64;
+  if (is_loss(shape)) return shape.cols < (is_narrow(shape) ? most_cols : most_of_wide_loss);
+  return shape.cols < (shape.writes ? most_cols : most_of_sums);
 }
 
 std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
