@@ -11,6 +11,9 @@ inline constexpr std::int64_t most_cols_of_octaves = 32;
 /// room for columns that a row does not have would cost one of them.
 inline constexpr std::int64_t most_cols_of_wide_buckets = 2048;
 
+/// Columns up to which there are at most 40 buckets, of unaligned rows, too: their last one ends here.
+inline constexpr std::int64_t most_cols_of_buckets = 131072;
+
 /// Returns the most columns of the bucket of `cols`: 40 buckets up to 131072 columns.
 constexpr std::int64_t capacity_of(std::int64_t cols) noexcept {
   constexpr std::int64_t least = 4;

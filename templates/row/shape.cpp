@@ -126,7 +126,8 @@ std::int64_t columns_before(const Shape& shape) noexcept {
 std::int64_t Shape::capacity() const noexcept {
   const std::int64_t before = columns_before(*this);
   const std::int64_t least = before > 1 ? least_cols_of_vectors + 1 : 1;
-  return capacity_of(std::max(cols + before, least)) - before;
+  const std::int64_t end = capacity_of(std::max(cols + before, least)) - before;
+  return cols <= most_cols_of_buckets && end + before >= most_cols_of_buckets ? most_cols_of_buckets : end;
 }
 
 Shape Shape::with_capacity() const {
@@ -134,7 +135,8 @@ Shape Shape::with_capacity() const {
   const std::int64_t before = columns_before(*this);
   shape.actual_cols = cols;
   shape.cols = capacity();
-  shape.least_cols = std::max<std::int64_t>(least_cols_of(shape.cols + before) - before, 1);
+  const std::int64_t end = shape.cols == most_cols_of_buckets ? shape.cols : shape.cols + before;
+  shape.least_cols = std::max<std::int64_t>(least_cols_of(end) - before, 1);
   if (before > 1) shape.least_cols = std::max(shape.least_cols, least_cols_of_vectors);
   return shape;
 }

@@ -36,6 +36,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     if constexpr (!Features::Mask::present) {
       resident.load(x, row.seen, thread_rank, outside);
     } else {
+      if constexpr (leaves_early<shape>) resident.end = static_cast<int>(row.all.end);
 #pragma unroll
       for (int i = 0; i < vectors; ++i) {
         if constexpr (leaves_early<shape>) {
