@@ -80,6 +80,23 @@ TypedConfig shifted_blocks_for_capacity(TypedConfig best, const Shape& shape, co
   return why_invalid(config, shape, device).empty() ? config : best;
 }
 
+/// Returns the configuration of losses of 1024 to 1536 unaligned columns of 16 bits: warps would have code for the ends of a
+/// row in each access.
+std::optional<TypedConfig> medium_loss(const Shape& shape, const DeviceInfo& device) {
+  const bool medium = shape.shifted() && size_of(shape.input) == 2 && shape.cols >= 1024 && shape.cols < 1536;
+  if (!medium || shape.is_program || (shape.writes && !shape.keeps_exponentials)) return std::nullopt;
+  TypedConfig config;
+  if (shape.writes) {
+    config.threads = 32;
+    config.min_blocks = 32;
+    config.registers = Registers::packed;
+  } else {
+    config = staged_default(shape, device, least_cols_of(capacity_of(shape.cols)));
+  }
+  if (!why_invalid(config, shape, device).empty()) return std::nullopt;
+  return config;
+}
+
 /// Adapts a default configuration to a capacity. Columns that rows do not have take room, too, and unaligned rows have code
 /// for partial vectors in each vector beyond the narrowest row. Measured on an H200 (bench/LOG.md).
 TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
@@ -87,6 +104,7 @@ TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo&
     const TypedConfig config = staged_default(shape, device, least_cols_of(capacity_of(shape.cols)));
     return why_invalid(config, shape, device).empty() ? config : best;
   }
+  if (const std::optional<TypedConfig> config = medium_loss(shape, device)) return *config;
   if (best.load == LoadHint::evict_last) best.load = LoadHint::plain;
   if (best.variant == Variant::warp) return warps_for_capacity(best, shape, device);
   if (best.reads_twice()) {  // no row is resident, so that what most rows need counts

@@ -63,14 +63,14 @@ constexpr int vectors_per_thread = static_cast<int>((row_span<shape> + int64{gro
 /// True if vectors beyond the end of the row are not even loaded: rows of a bucket in shared memory.
 template <const RowShape& shape>
 constexpr bool leaves_early = shape.least_cols > 0 && shape.staged_rows > 0 && !ragged<shape>;
-/// True if no vector of them crosses the end: each lane has a row of its own.
+/// True if that is asked of every other one, which then does not cross the end: each lane has a row of its own.
 template <const RowShape& shape, int group_size>
 constexpr bool leaves_at_end = leaves_early<shape>&& group_size == 1 && !shape.shifted;
 
 /// Returns whether vector i of every thread of the group is known to be inside every row that was not left before it.
 template <const RowShape& shape, int group_size>
 __device__ __forceinline__ constexpr bool inside_row(int i) {
-  if (leaves_at_end<shape, group_size>) return true;
+  if (leaves_at_end<shape, group_size> && i % 2 == 0) return true;
   return (!shape.shifted || int64{i} * group_size * shape.vector >= shape.line) &&
          (int64{i} + 1) * group_size * shape.vector <= (shape.least_cols > 0 ? shape.least_cols : shape.cols);
 }
@@ -159,7 +159,7 @@ __device__ __forceinline__ int64 column_of(int i, int thread_rank) {
 template <const RowShape& shape, int group_size>
 __device__ __forceinline__ bool beyond_row(int64 end, int i) {
   constexpr bool may_be = shape.least_cols > 0 && (shape.vector <= 2 || group_size < 32);
-  constexpr int together = shape.vector <= 2 && !leaves_at_end<shape, group_size> ? 4 : 1;
+  constexpr int together = shape.vector > 2 ? 1 : leaves_at_end<shape, group_size> ? 2 : 4;
   const int64 first = int64{i} * group_size * shape.vector;
   return may_be && first >= shape.least_cols && i % together == 0 && static_cast<int>(first) >= static_cast<int>(end);
 }

@@ -60,7 +60,7 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::in
   while (cols > cols_of_one_lane(row) && lanes < max_lanes && lanes * elements_of_lane(row) < cols) lanes *= 2;
   TypedConfig config = staged(64, lanes);
   const bool large = is_loss(shape) && shape.writes && cols > 64;  // what is done once for many rows costs more
-  set_rounds(config, shape, cols, (large ? 16 : 12) << 10, device);
+  set_rounds(config, shape, cols, (!large ? 12 : is_narrow(shape) ? 16 : 24) << 10, device);
   return config;
 }
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {
@@ -68,9 +68,8 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {
 }
 
 bool gains_from_staging(const Shape& shape) noexcept {
-  constexpr std::int64_t most_cols = 1024, most_of_wide_loss = 800, most_of_sums = 64;
-  if (is_loss(shape)) return shape.cols < (is_narrow(shape) ? most_cols : most_of_wide_loss);
-  return shape.cols < (shape.writes ? most_cols : most_of_sums);
+  constexpr std::int64_t most_cols = 1024, most_of_sums = 64;
+  return shape.cols < (shape.writes || is_loss(shape) ? most_cols : most_of_sums);
 }
 
 std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
