@@ -40,7 +40,7 @@ TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const Devi
 
 /// Returns warps for unaligned rows that pass through shared memory; not necessarily valid.
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device);
-/// The same with lanes and rounds for rows of `cols` columns.
+/// The same for a bucket whose narrowest rows have `cols` columns: lanes for those, rounds for the middle of the bucket.
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::int64_t cols);
 
 /// Returns whether that is the fastest choice for unaligned rows of up to a few KiB.

@@ -60,7 +60,7 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::in
   while (cols > cols_of_one_lane(row) && lanes < max_lanes && lanes * elements_of_lane(row) < cols) lanes *= 2;
   TypedConfig config = staged(64, lanes);
   const bool large = is_loss(shape) && shape.writes && cols > 64;  // what is done once for many rows costs more
-  set_rounds(config, shape, cols, (!large ? 12 : is_narrow(shape) ? 16 : 24) << 10, device);
+  set_rounds(config, shape, (cols + shape.cols) / 2, (!large ? 12 : is_narrow(shape) ? 16 : 24) << 10, device);
   return config;
 }
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {
