@@ -21,12 +21,12 @@ __device__ __forceinline__ float log_of_one_plus(float x) {
   const float s = divide(f, add(2.0f, f));
   const float z = multiply(s, s);
   float series = fused_multiply_add(z, 2.0f / 9.0f, 2.0f / 7.0f);
-  series = fused_multiply_add(z, fused_multiply_add(z, series, 2.0f / 5.0f), 2.0f / 3.0f);
+  series = fused_multiply_add(z, series, 2.0f / 5.0f);
+  series = fused_multiply_add(z, series, 2.0f / 3.0f);
   const float half_square = multiply(0.5f, multiply(f, f));
   const float tail = subtract(multiply(s, fused_multiply_add(z, series, half_square)), half_square);
-  // d ln(m) = correction / m. That is below one unit in the last place, so 1 / m = (1 - s) / (1 + s) within 0.6% is enough.
-  const float tiny = multiply(correction, multiply(subtract(1.0f, s), add(subtract(1.0f, s), z)));
-  const float small = add(tail, fused_multiply_add(static_cast<float>(k), 9.05800061445916e-06f, tiny));
+  // d ln(m) = correction / m.
+  const float small = add(tail, fused_multiply_add(static_cast<float>(k), 9.05800061445916e-06f, divide(correction, m)));
   const float leading = fused_multiply_add(static_cast<float>(k), 0.693138122558593750f, f);
   const float rounding = subtract(f, subtract(leading, multiply(static_cast<float>(k), 0.693138122558593750f)));
   return add(leading, add(small, rounding));
