@@ -65,6 +65,14 @@ extern "C" __global__ void __launch_bounds__(128) faulty(const __grid_constant__
     if (what == 7) copy_bulk(shared + 8, params.in, 512, barrier, L2Hint::evict_first);
     if (what == 8) copy_bulk(shared + 65536, params.in, 512, barrier, L2Hint::evict_first);
     if (what == 9) reduce_add_bulk(params.out, shared, 16, L2Hint::evict_last);
+    if (what >= 12) {  // bulk stores to what in[] holds
+      float* const staged = reinterpret_cast<float*>(memory);
+      for (int k = 0; k < 128; ++k) params.out[k] = params.in[k], staged[k] = 1.0f;
+      store_or_add_bulk(params.out, shared, 512, L2Hint::evict_last, what == 12);
+      store_commit();
+      if (what == 14) staged[100] = 2.0f;
+      store_wait<0>();
+    }
     if (what == 10) sync_threads(16, 32);
     if (what == 11) sync_threads(1, 64);
     if (what > 3) return;
@@ -159,6 +167,16 @@ TEST_F(HostHopperFaults, WrongCopiesAreErrors) {
   EXPECT_NE(error(7).find("both must be multiples of 16"), std::string::npos) << error(7);
   EXPECT_NE(error(8).find("that are not in shared memory"), std::string::npos) << error(8);
   EXPECT_NE(error(9).find("returns without waiting for 1 of its stores through TMA"), std::string::npos) << error(9);
+}
+
+TEST_F(HostHopperFaults, BulkStoresReplaceOrAddAndTheirSourceMustNotChange) {
+  const std::vector<float> stored = results(12), added = results(13);
+  for (std::size_t i = 0; i < 128; ++i) {
+    EXPECT_EQ(stored[i], 1.0f);
+    EXPECT_EQ(added[i], static_cast<float>(i) + 1.0f);
+  }
+  EXPECT_NE(error(14).find("issues a bulk store of shared memory that changes before the store has read it"), std::string::npos)
+      << error(14);
 }
 
 TEST_F(HostHopperFaults, ProductsTakeUntilTheThreadWaits) {

@@ -190,6 +190,20 @@ TEST(AttentionBackwardDescriptor, CompleteConfigurationsStayAsTheyAre) {
   EXPECT_EQ(completed("variant=wgmma,cluster=0"), all);
 }
 
+// The default's fourth warpgroup is left out where what is asked for rules it out.
+TEST(AttentionBackwardDescriptor, ConfigurationsWithoutAddersAreCompletedWithoutThem) {
+  const ParsedProblemPtr parsed = op().parse(normal("seq_q=512,head_dim=128,heads=2"));
+  const auto completed = [&](const char* config) {
+    return parsed->complete_config(hopper(), Config{parse_fields(config, "config")}).text();
+  };
+  const std::string keys = "variant=wgmma,roles=keys,tile_q=64,stages=2,ahead=";
+  EXPECT_EQ(completed("variant=wgmma"), keys + "0,adders=1");
+  EXPECT_EQ(completed("ahead=1"), keys + "1");
+  EXPECT_EQ(completed("cluster=4"), keys + "0,cluster=4");
+  EXPECT_EQ(completed("adders=0"), keys + "0");
+  EXPECT_THROW(completed("adders=1,ahead=1"), Error);
+}
+
 // Sections that fit into L2, but at least 1.5 times the blocks that run at once, all of about the same size.
 TEST(AttentionBackwardDescriptor, SectionsOfKeyHeadsFillTheDevice) {
   const auto heads_per_section = [](const char* fields, std::int64_t kv_tiles) {
@@ -240,6 +254,7 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
                    "variant=wgmma,roles=keys,tile_q=64,stages=2,ahead=0"),
             "");
   EXPECT_EQ(reason(shape + ",deterministic=1", narrow), "");
+  EXPECT_EQ(reason(shape, narrow + ",adders=1"), "");
   for (const char* options :
        {",softcap=30", ",alibi=1,dslopes=1", ",batch=2,varlen=1,total_q=600,total_kv=600", ",accumulate=1"})
     EXPECT_EQ(reason(shape + options, narrow), "") << options;
@@ -257,6 +272,10 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
            {shape + ",alibi=1,dslopes=1", "variant=wgmma,roles=keys,tile_q=128,stages=2,ahead=1", "registers"},
            {shape + ",dropout=0.1", narrow, "registers"},
            {"seq_q=512,heads=4,head_dim=256,alibi=1,dslopes=1,softcap=30,dropout=0.1", apart, "dslopes"},
+           {shape + ",deterministic=1", narrow + ",adders=1", "with deterministic=1 all kernels of roles=keys have"},
+           {"seq_q=512,heads=4,head_dim=256", apart + ",adders=1", "for roles=keys and cluster=0"},
+           {"seq_q=256,heads=4,head_dim=64", narrow + ",cluster=2,adders=1", "for roles=keys and cluster=0"},
+           {"seq_q=512,heads=4,head_dim=128", wide + ",adders=1", "registers"},
            {shape, narrow + ",cluster=2", "holds 256 keys; seq_kv is 512"},
            {"seq_q=512,heads=4,head_dim=80", wide + ",cluster=8", "multiples of 32 columns"},
            {"seq_q=64,heads=4,head_dim=256", apart + ",cluster=2", "roles=gradients has cluster=0"},
