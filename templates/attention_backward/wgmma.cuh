@@ -14,8 +14,8 @@
 //                pieces (LoaderWithAdders). More registers are left to the others without it, which `ahead` needs at
 //                head_dim 128.
 //
-// Every "come" and "free" of a stage is an mbarrier. Before: delta, log2(e) * lse, and zeros for the sums (prepare.cuh).
-// After: the sums become dQ (wgmma_dq.cuh).
+// Every "come" and "free" of a stage is an mbarrier. Before: delta, log2(e) * lse, and zeros for the sums, or for their
+// counters if there are adders (prepare.cuh). After: the sums become dQ (wgmma_dq.cuh).
 //
 // Order        The sums are formed in any order, so dQ may differ by rounding between runs, unless `ordered`: then each part
 //              of 64 queries and 64 columns has a counter (head dimensions above 128: 16 queries), and a block adds its part

@@ -14,13 +14,14 @@ namespace tunesmith {
 ///   load_tiles       a warp loads K, V, Q and dO
 ///   add_pieces       two warps empty a stage each. A piece is added by one bulk reduction.
 ///
-/// Blocks of 64 x 64 sums have counters. They are not zeroed: the first piece is stored by the block that claims it, and the
-/// others wait until it has been. A block claims when it can store at once, so no block waits for one that waits.
+/// The sums are not zeroed. Each block of 64 x 64 of them has a counter: the thread block that claims it stores its piece,
+/// and the others wait for that before they add. A thread block claims only when it can store at once, so nobody waits for
+/// one that waits.
 ///
-/// If `ordered`, a piece is added after those of earlier blocks, and the counters count complete additions.
-/// A warp reads the counter of its next piece while an addition completes, and announces it as soon as it has. Nobody reads
-/// the sums, only their order matters: an addition is announced after a fence, once it is complete, and the next one is
-/// issued by the thread that has seen the counter.
+/// If `ordered`, a piece is added after those of earlier blocks, and counters count complete additions. A warp reads the
+/// counter of its next piece while an addition completes, and announces the addition as soon as it has. Nobody reads the
+/// sums, only their order matters: an addition is announced after a fence, once it is complete, and the next one is issued
+/// by the thread that has seen the counter.
 ///
 /// No deadlock: the two warps wait only for blocks with smaller tickets and for pieces of their own block. A piece needs a
 /// free stage, that is, the addition of the piece before, and nothing of blocks with larger tickets. So the block with the
@@ -117,8 +118,8 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
     }
     store_commit();
   }
-  /// Returns whether this is the first addition to a part, which must store it: the sums need not be zeroed for that. Waits
-  /// until another block has stored it otherwise. One thread.
+  /// Returns whether the piece is the first one of its sums and must be stored. Otherwise waits until it may be added. One
+  /// thread.
   __device__ __forceinline__ bool is_first(const Target& target) const {
     uint32* const counter = this->counter(target.part);
     if constexpr (config.ordered) {

@@ -1,6 +1,6 @@
 // Rows that pass through shared memory. The rows of a block lie in global memory without gaps, so they are copied as whole
-// vectors of 16 bytes whatever the number of columns; lanes then take their elements or pairs from shared memory. Results
-// return the same way.
+// vectors of 16 bytes whatever the number of columns: on sm_90a by one bulk copy for each array, otherwise by cp.async.
+// Lanes then take their elements or pairs from shared memory. Results return as vectors, too.
 //
 // A generated kernel replaces the addresses of its arrays by those in shared memory (StagedRows) and calls the kernel
 // template of resident rows. Its group takes several rows one after another, and its Edges access shared memory.

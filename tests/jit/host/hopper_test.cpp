@@ -175,7 +175,8 @@ TEST_F(HostHopperFaults, BulkStoresReplaceOrAddAndTheirSourceMustNotChange) {
     EXPECT_EQ(stored[i], 1.0f);
     EXPECT_EQ(added[i], static_cast<float>(i) + 1.0f);
   }
-  EXPECT_NE(error(14).find("issues a bulk store of shared memory that changes before the store has read it"), std::string::npos)
+  EXPECT_NE(error(14).find("issues a bulk store of shared memory that changes before the store has read it"),
+            std::string::npos)
       << error(14);
 }
 
