@@ -154,13 +154,14 @@ void ResidentGroup::add_floats(float* to, const float* values, unsigned count) {
 }
 
 void ResidentGroup::write(const BulkStore& store) {
-  if (store.floats != nullptr && !store.adds) {
-    std::memcpy(store.floats, store.from, store.issued.size());
+  if (store.floats != nullptr) {
+    const std::size_t bytes = store.issued.size();
+    if (store.adds)
+      add_floats(store.floats, reinterpret_cast<const float*>(store.from), static_cast<unsigned>(bytes / sizeof(float)));
+    else
+      std::memcpy(store.floats, store.from, bytes);
     return;
   }
-  if (store.floats != nullptr)
-    return add_floats(store.floats, reinterpret_cast<const float*>(store.from),
-                      static_cast<unsigned>(store.issued.size() / sizeof(float)));
   static std::mutex additions;  // of all groups, which may add to the same elements
   const TensorMap& map = store.map;
   std::vector<std::byte> data(map.row_bytes());

@@ -15,6 +15,17 @@ double rows_in_flight(const TypedConfig& config) {
   return static_cast<double>(config.min_blocks) / blocks_per_row;
 }
 
+/// Returns `config`, or nothing if it is invalid.
+std::optional<TypedConfig> if_valid(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  if (!why_invalid(config, shape, device).empty()) return std::nullopt;
+  return config;
+}
+
+/// Returns the warps for rows in shared memory: lanes for narrow rows, of which wide ones take a few more accesses.
+TypedConfig staged_for_capacity(const Shape& shape, const DeviceInfo& device) {
+  return staged_default(shape, device, least_cols_of(capacity_of(shape.cols)));
+}
+
 /// Returns `config` with as much of the row in registers as possible, or nothing if it is invalid.
 std::optional<TypedConfig> filled(TypedConfig config, int threads, int blocks, const Shape& shape,
                                   const DeviceInfo& device) {
@@ -57,7 +68,7 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
     config.lanes = usual.lanes;
     config.threads = 128;
   }
-  return why_invalid(config, shape, device).empty() ? config : best;
+  return if_valid(config, shape, device).value_or(best);
 }
 
 /// Returns the configuration of blocks for a bucket of widths whose rows are not vector-aligned.
@@ -77,33 +88,26 @@ TypedConfig shifted_blocks_for_capacity(TypedConfig best, const Shape& shape, co
     while (config.vectors_per_thread(shape) > most_vectors && config.threads < 256) config.threads *= 2;
     bound_registers(config, shape, device);
   }
-  return why_invalid(config, shape, device).empty() ? config : best;
+  return if_valid(config, shape, device).value_or(best);
 }
 
 /// Returns the configuration of losses of 1024 to 1536 unaligned columns of 16 bits: warps would have code for the ends of a
 /// row in each access.
 std::optional<TypedConfig> medium_loss(const Shape& shape, const DeviceInfo& device) {
   const bool medium = shape.shifted() && size_of(shape.input) == 2 && shape.cols >= 1024 && shape.cols < 1536;
-  if (!medium || shape.is_program || (shape.writes && !shape.keeps_exponentials)) return std::nullopt;
+  if (!medium || !shape.is_loss()) return std::nullopt;
+  if (!shape.writes) return if_valid(staged_for_capacity(shape, device), shape, device);
   TypedConfig config;
-  if (shape.writes) {
-    config.threads = 32;
-    config.min_blocks = 32;
-    config.registers = Registers::packed;
-  } else {
-    config = staged_default(shape, device, least_cols_of(capacity_of(shape.cols)));
-  }
-  if (!why_invalid(config, shape, device).empty()) return std::nullopt;
-  return config;
+  config.threads = 32;
+  config.min_blocks = 32;
+  config.registers = Registers::packed;
+  return if_valid(config, shape, device);
 }
 
 /// Adapts a default configuration to a capacity. Columns that rows do not have take room, too, and unaligned rows have code
 /// for partial vectors in each vector beyond the narrowest row. Measured on an H200 (bench/LOG.md).
 TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
-  if (best.access == Access::staged) {  // lanes for narrow rows: wide ones take a few more accesses
-    const TypedConfig config = staged_default(shape, device, least_cols_of(capacity_of(shape.cols)));
-    return why_invalid(config, shape, device).empty() ? config : best;
-  }
+  if (best.access == Access::staged) return if_valid(staged_for_capacity(shape, device), shape, device).value_or(best);
   if (const std::optional<TypedConfig> config = medium_loss(shape, device)) return *config;
   if (best.load == LoadHint::evict_last) best.load = LoadHint::plain;
   if (best.variant == Variant::warp) return warps_for_capacity(best, shape, device);

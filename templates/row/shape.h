@@ -53,6 +53,8 @@ struct Shape {
   Options options;
 
   bool backward() const noexcept { return inputs == 2 && !is_program; }
+  /// Returns whether rows have a loss, perhaps with its gradient.
+  bool is_loss() const noexcept { return !is_program && (!writes || keeps_exponentials); }
   /// Returns whether elements are f64. Values and sums of a row are double then, as large as two floats.
   bool wide() const noexcept { return input == DType::f64 || computes_in_f64; }
   /// Returns the registers that a value of a row takes.

@@ -33,22 +33,19 @@ TypedConfig staged(int threads, int lanes) {
   return config;
 }
 
-/// Returns whether cross_entropy/staged.cuh computes the rows: a loss, perhaps with its gradient.
-bool is_loss(const Shape& shape) { return !shape.is_program && (!shape.writes || shape.keeps_exponentials); }
-
 bool is_narrow(const Shape& shape) { return size_of(shape.input) < 4; }
 
 /// Returns the most elements of a row that one lane of several takes. Measured on an H200 (bench/LOG.md).
 std::int64_t elements_of_lane(const Shape& shape) {
-  if (shape.cols <= 64) return is_loss(shape) ? 40 : 32;
-  if (is_loss(shape)) return shape.writes ? (is_narrow(shape) ? 28 : 20) : is_narrow(shape) ? 44 : 40;
+  if (shape.cols <= 64) return shape.is_loss() ? 40 : 32;
+  if (shape.is_loss()) return shape.writes ? (is_narrow(shape) ? 28 : 20) : is_narrow(shape) ? 44 : 40;
   return (shape.writes ? 20 : 36) * staged_view(shape, 1).vector();
 }
 
 /// Returns the most columns that a lane takes alone. Its registers are the limit.
 std::int64_t cols_of_one_lane(const Shape& shape) {
   if (shape.inputs > 1 && is_narrow(shape)) return 48;
-  return is_loss(shape) && !shape.writes && !is_narrow(shape) ? 40 : 64;
+  return shape.is_loss() && !shape.writes && !is_narrow(shape) ? 40 : 64;
 }
 
 }  // namespace
@@ -59,7 +56,7 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::in
   int lanes = 1;
   while (cols > cols_of_one_lane(row) && lanes < max_lanes && lanes * elements_of_lane(row) < cols) lanes *= 2;
   TypedConfig config = staged(64, lanes);
-  const bool large = is_loss(shape) && shape.writes && cols > 64;  // what is done once for many rows costs more
+  const bool large = shape.is_loss() && shape.writes && cols > 64;  // what is done once for many rows costs more
   set_rounds(config, shape, (cols + shape.cols) / 2, (!large ? 12 : is_narrow(shape) ? 16 : 24) << 10, device);
   return config;
 }
@@ -69,7 +66,7 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {
 
 bool gains_from_staging(const Shape& shape) noexcept {
   constexpr std::int64_t most_cols = 1024, most_of_sums = 64;
-  return shape.cols < (shape.writes || is_loss(shape) ? most_cols : most_of_sums);
+  return shape.cols < (shape.writes || shape.is_loss() ? most_cols : most_of_sums);
 }
 
 std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
