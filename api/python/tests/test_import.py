@@ -27,11 +27,16 @@ def test_the_exit_code_of_the_command_line_is_the_programs() -> None:
     assert "rows" in done.stderr
 
 
-def test_the_import_takes_50_ms() -> None:
-    code = "import time; start = time.process_time(); import tunesmith; print(time.process_time() - start)"
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(7)]
-    # Processor time, because other processes of a test run must not count; the first runs compile and read files.
-    assert min(float(run.stdout) for run in runs) <= 0.05
+def test_the_import_is_cheap() -> None:
+    """It takes about as long as that of asyncio, a third of NumPy's."""
+
+    def processor_s(module: str) -> float:
+        code = f"import time; start = time.process_time(); import {module}; print(time.process_time() - start)"
+        return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+    # Interleaved, so that both meet the same clock and the same neighbours; the first runs read files.
+    runs = [(processor_s("tunesmith"), processor_s("asyncio")) for _ in range(7)]
+    assert min(run[0] for run in runs) <= 1.5 * min(run[1] for run in runs), runs
 
 
 def test_the_command_line_gets_nvidias_folders(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import threading
+import time
+import types
 from collections.abc import Callable
 
 import pytest
 
 import tunesmith
-from tunesmith import TuningStep
+from tunesmith import TuningStep, progress
 from tunesmith.progress import Observer, TuningProgress
 
 scripted_gpu = pytest.importorskip("_scripted_gpu", reason="a wheel has no scripted GPU")
@@ -85,16 +87,17 @@ def test_pending_keys_report_too() -> None:
 
 
 def test_threads_that_wait_get_cancelled() -> None:
-    waits = threading.Event()
+    began = threading.Barrier(4)
     kinds: list[type[BaseException]] = []
 
     def stop(done: int, total: int, step: TuningStep | None) -> None:
-        waits.wait(10)
+        time.sleep(1)  # the others, which have begun, reach the wait
         raise ZeroDivisionError
 
     engine = make_engine(stop)
 
     def prepare() -> None:
+        began.wait()
         try:
             engine.prepare("softmax", rows=8, cols=100)
         except Exception as error:
@@ -103,7 +106,6 @@ def test_threads_that_wait_get_cancelled() -> None:
     threads = [threading.Thread(target=prepare) for _ in range(4)]
     for thread in threads:
         thread.start()
-    threading.Timer(0.5, waits.set).start()
     for thread in threads:
         thread.join()
     assert sorted(kind.__name__ for kind in kinds) == ["Cancelled"] * 3 + ["ZeroDivisionError"]
@@ -116,12 +118,31 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_bar_on_a_terminal() -> None:
-    terminal, file = Terminal(), io.StringIO()
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
+    """The bars' clock; its seconds pass only when a test says so."""
+    clock = types.SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr(progress, "time", types.SimpleNamespace(monotonic=lambda: clock.seconds))
+    return clock
+
+
+def test_a_bar_on_a_terminal(clock: types.SimpleNamespace) -> None:
+    terminal = Terminal()
     make_engine(tunesmith.ProgressBar(stream=terminal)).prepare("softmax", rows=8, cols=100)
-    make_engine(tunesmith.ProgressBar("tuning on first use", stream=file)).prepare("softmax", rows=8, cols=100)
     lines = terminal.getvalue().split("\r\x1b[K")
     assert lines[1].startswith("tuning [-")
     assert ", softmax rows=8" in lines[1]
     assert lines[-1] == ""
-    assert file.getvalue() == ""  # less than three seconds
+    assert len(lines) == 3  # the clock stands still: drawn once, then cleared
+
+
+def test_a_line_every_three_seconds_elsewhere(clock: types.SimpleNamespace) -> None:
+    file = io.StringIO()
+    show = tunesmith.ProgressBar("tuning on first use", stream=file)
+    step = TuningStep("softmax rows=8", "verified")
+    for done in range(8):
+        show(done, 8, step)
+        clock.seconds += 1
+    lines = ["tunesmith: tuning on first use 3/8, 3 s, softmax rows=8, verified"]
+    lines += ["tunesmith: tuning on first use 6/8, 6 s, softmax rows=8, verified"]
+    assert file.getvalue().splitlines() == lines
