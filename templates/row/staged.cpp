@@ -69,7 +69,7 @@ RowAddresses addresses_of(const Shape& shape, const std::string& params) {
 std::string staged_kernel(const TypedConfig& config, const StagedRowsOf& rows, const std::string& params,
                           const std::string& call) {
   const StagedArrays arrays = staged_arrays(rows.shape);
-  std::string text = "  auto staged = params;\n  const tunesmith::StagedRows<shape, Group> rows(params";
+  std::string text = "  auto staged = params;\n  auto rows = tunesmith::StagedRows<shape, Group>(params";
   text += params == "RowParams" ? ");\n" : ".row);\n";
   std::string results, writes;
   for (std::size_t i = 0; i < rows.addresses.inputs.size(); ++i) {

@@ -42,7 +42,7 @@ struct StagedRows {
 
   int64 first_row, first;  ///< of the block; its first element in an array
   int rows, elements;      ///< of the block; not positive for a surplus block of a folded grid
-  mutable int bulk_copies = 0;
+  int bulk_copies = 0;     ///< that request() has started
 
   __device__ __forceinline__ explicit StagedRows(const RowParams& params) : first_row(block_index() * shape.staged_rows) {
     const int64 left = params.rows - first_row;
@@ -74,7 +74,7 @@ struct StagedRows {
 
   /// Requests the rows of an array; returns their address in shared memory. Call arrived() before you use them.
   template <typename Element>
-  __device__ __forceinline__ const void* request(const void* array, int offset) const {
+  __device__ __forceinline__ const void* request(const void* array, int offset) {
     unsigned char* const region = dynamic_shared() + offset;
     const Element* const from = static_cast<const Element*>(array) + first;
     if (copied_in_bulk(region, from)) {
@@ -109,7 +109,7 @@ struct StagedRows {
   /// Starts the copy of the vectors of an array by one thread, which spares the instructions of a copy of each vector.
   /// Returns false if there is no such copy, or no barrier left for it.
   template <typename Element>
-  __device__ __forceinline__ bool copied_in_bulk(unsigned char* region, const Element* from) const {
+  __device__ __forceinline__ bool copied_in_bulk(unsigned char* region, const Element* from) {
 #if TUNESMITH_HAS_SM90A
     if (bulk_copies == most_bulk_copies) return false;
     const uint32 barrier = barriers_of_copies() + 8 * bulk_copies++;

@@ -227,6 +227,22 @@ TEST(Render, MatchesTheGoldenSources) {
   }
 }
 
+// scripts/compare_kernels.py compiles these.
+TEST(Render, KernelVariantsAreValid) {
+  std::ifstream lines(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/templates/kernel_variants.txt");
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line.front() == '#') continue;
+    std::istringstream words(line);
+    std::string op, arch, config, problem;
+    words >> op >> arch >> config;
+    std::getline(words >> std::ws, problem);
+    EXPECT_NO_THROW(rendered({"", op.c_str(), problem.c_str(), arch.c_str(), config.c_str()})) << line;
+    ++count;
+  }
+  EXPECT_GE(count, 100U);
+}
+
 TEST(Render, GoldenFilesCoverEveryMainTemplate) {
   std::set<std::string> kept, named, main_templates;
   for (const auto& entry :

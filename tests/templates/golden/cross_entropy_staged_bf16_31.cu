@@ -58,7 +58,7 @@ static_assert(sizeof(tunesmith::CrossEntropyParams) == 384, "the host fills the 
 extern "C" __global__ void __launch_bounds__(64, 1)
 cross_entropy(const __grid_constant__ tunesmith::CrossEntropyParams params) {
   auto staged = params;
-  const tunesmith::StagedRows<shape, Group> rows(params.row);
+  auto rows = tunesmith::StagedRows<shape, Group>(params.row);
   staged.row.input[0] = rows.request<tunesmith::bf16>(params.row.input[0], 0);
   rows.bring_near<TargetType>(params.targets);
   staged.row.output = rows.results(0);

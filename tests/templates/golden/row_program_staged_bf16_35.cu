@@ -104,7 +104,7 @@ static_assert(sizeof(tunesmith::RowProgramParams::y_stride) == 8, "the host fill
 extern "C" __global__ void __launch_bounds__(64, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
   auto staged = params;
-  const tunesmith::StagedRows<shape, Group> rows(params.row);
+  auto rows = tunesmith::StagedRows<shape, Group>(params.row);
   staged.row.input[0] = rows.request<tunesmith::bf16>(params.row.input[0], 0);
   staged.up_address = rows.request<tunesmith::bf16>(params.up_address, 8960);
   staged.y_address = rows.results(0);

@@ -49,7 +49,7 @@ static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameter
 extern "C" __global__ void __launch_bounds__(64, 1)
 softmax_backward(const __grid_constant__ tunesmith::RowParams params) {
   auto staged = params;
-  const tunesmith::StagedRows<shape, Group> rows(params);
+  auto rows = tunesmith::StagedRows<shape, Group>(params);
   staged.input[0] = rows.request<float>(params.input[0], 0);
   staged.input[1] = rows.request<float>(params.input[1], 9856);
   staged.output = rows.results(0);
