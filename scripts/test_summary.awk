@@ -20,7 +20,7 @@ function attribute(line, key) {
   text = $0
   if (sub(/.*<system-out>/, "", text)) lines = 0
   sub(/<\/system-out>.*/, "", text)
-  if (text ~ /[^ \t]/ && text !~ /<\/testcase>/) output[lines++ % shown] = plain(text)
+  if (text ~ /[^ \t]/ && text !~ /<\/testcase>/) output[lines++ % shown] = text
 }
 # CTest reports "notrun" for a test that could not be started and for a skipped one.
 /<skipped / { if (attribute($0, "message") !~ /^SKIP_/) spoilt = 1 }
@@ -36,7 +36,7 @@ take_next { if (reason == "") reason = plain($0); take_next = 0 }
   else if (status == "disabled") skips[++skipped] = name ": disabled"
   else {
     fails[++failed] = name
-    for (i = lines > shown ? lines - shown : 0; i < lines; ++i) outputs[failed] = outputs[failed] "\n  " output[i % shown]
+    for (i = lines > shown ? lines - shown : 0; i < lines; ++i) outputs[failed] = outputs[failed] "\n  " plain(output[i % shown])
   }
 }
 

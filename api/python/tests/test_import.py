@@ -34,9 +34,10 @@ def test_the_import_is_cheap() -> None:
         code = f"import time; start = time.process_time(); import {module}; print(time.process_time() - start)"
         return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
-    # Interleaved, so that both meet the same clock and the same neighbours; the first runs read files.
+    # Interleaved, so that both meet the same clock and the same neighbours; the first runs read files. It is 50 ms where
+    # asyncio takes 37.
     runs = [(processor_s("tunesmith"), processor_s("asyncio")) for _ in range(7)]
-    assert min(run[0] for run in runs) <= 1.5 * min(run[1] for run in runs), runs
+    assert min(run[0] for run in runs) <= 50 / 37 * min(run[1] for run in runs), runs
 
 
 def test_the_command_line_gets_nvidias_folders(tmp_path: Path) -> None:

@@ -127,13 +127,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
 
 
 def test_a_bar_on_a_terminal(clock: types.SimpleNamespace) -> None:
-    terminal = Terminal()
+    terminal, file = Terminal(), io.StringIO()
     make_engine(tunesmith.ProgressBar(stream=terminal)).prepare("softmax", rows=8, cols=100)
+    make_engine(tunesmith.ProgressBar("tuning on first use", stream=file)).prepare("softmax", rows=8, cols=100)
     lines = terminal.getvalue().split("\r\x1b[K")
     assert lines[1].startswith("tuning [-")
     assert ", softmax rows=8" in lines[1]
     assert lines[-1] == ""
     assert len(lines) == 3  # the clock stands still: drawn once, then cleared
+    assert file.getvalue() == ""  # less than three seconds
 
 
 def test_a_line_every_three_seconds_elsewhere(clock: types.SimpleNamespace) -> None:

@@ -40,17 +40,14 @@ TEST_F(StridedSoftmaxNvrtc, EveryVariantCompilesForEveryArchitecture) {
   compile_all(sources);
 }
 
-// Every third of the problems that the host executor runs, each for another architecture.
-TEST_F(StridedSoftmaxNvrtc, LayoutsCompileForEveryArchitecture) {
+TEST_F(StridedSoftmaxNvrtc, EveryLayoutCompiles) {
   std::vector<Source> sources;
   std::uint64_t seed = 1;
-  const std::vector<Problem> problems = test::strided_problems(100);
-  for (std::size_t i = 0; i < problems.size(); i += 3) {
-    const Arch arch = parse_arch(archs[seed % std::size(archs)]);
-    for (const Config& config : test::sample_space(problems[i], generic_device(arch), 1, seed++))
-      sources.push_back(source_of({problems[i], config}, arch));
+  for (const Problem& problem : test::strided_problems(100)) {
+    const Arch arch = parse_arch(archs[seed % 7]);
+    for (const Config& config : test::sample_space(problem, generic_device(arch), 1, seed++))
+      sources.push_back(source_of({problem, config}, arch));
   }
-  EXPECT_GE(sources.size(), 100U);
   compile_all(sources);
 }
 
