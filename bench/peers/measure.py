@@ -4,6 +4,7 @@ import torch
 import copies
 import family
 import results
+import samples
 import timing
 import tunesmith
 
@@ -15,7 +16,7 @@ class Bench:
 
     def __init__(self, args, of, names, say):
         self.family, self.names, self.say, self.said = of, names, say, set()
-        self.config = args.config
+        self.config, self.tunes = args.config, args.mode == "tune" and not args.config
         # No shipped records: the figures are of what this engine finds.
         self.engine = tunesmith.Engine(args.library, effort=args.effort, mode=args.mode, cache_file=args.cache,
                                        system_caches="", tune_budget_s=args.tune_budget)
@@ -52,10 +53,16 @@ class Bench:
             launch()
         return both
 
-    def also_timed(self, arrays):
-        """Returns further launchers of Tunesmith that are only timed: a cell of their own checks them."""
-        return {name: self.engine.plan(arrays.op, config=self.config, **fields).launcher(*operands, stream=self.stream)
-                for name, (fields, operands) in arrays.also_timed.items()}
+    def also_timed(self, cell, arrays, record):
+        """Returns further launchers of Tunesmith that are only timed: a cell of their own checks them. For shapes that a seed
+        draws, this includes the configuration without tuning."""
+        works = {name: self.engine.plan(arrays.op, config=self.config, **fields).launcher(*operands, stream=self.stream)
+                 for name, (fields, operands) in arrays.also_timed.items()}
+        if self.tunes and cell.grid == samples.GRID:
+            untuned = self.engine.plan(arrays.op, mode=tunesmith.MODES["off"], **{**cell.fields, **arrays.fields})
+            record["default_config"] = untuned.config
+            works[results.DEFAULT] = untuned.launcher(*arrays.operands, stream=self.stream)
+        return works
 
     def measure(self, cell, rounds):
         """Returns the record of one cell."""
@@ -80,7 +87,7 @@ class Bench:
                 self.say(f"{cell}: {name} left out: {record['left_out'][name]}")
                 torch.cuda.synchronize()  # raises if the GPU's context is lost: nothing more can be measured then
         if results.OWN in works:
-            works.update(self.also_timed(arrays))
+            works.update(self.also_timed(cell, arrays, record))
         measured = {}
         if arrays.timed:
             measured = self.timer.measure({**copy_works, **works}, rounds, before=arrays.restore, flush=not arrays.flops,

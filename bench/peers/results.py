@@ -19,7 +19,8 @@ from cells import SHORT, of_record
 
 OWN = "tunesmith"
 PLAIN = "tunesmith_plain"  # Tunesmith without the modification, for the cost of the modification
-# Column headings in their order. Names outside of COPIES, OWN and PLAIN are peers.
+DEFAULT = "tunesmith_default"  # Tunesmith's default configuration, next to the tuned one
+# Column headings in their order. Names outside of COPIES, OWN, PLAIN and DEFAULT are peers.
 COPIES = ("copy", "torch_copy", "triton_read")
 NAMES = {"copy": "copy", "torch_copy": "torch copy", "triton_read": "Triton read", "tunesmith": "Tunesmith", "torch": "torch",
          "compile": "torch.compile", "triton": "Triton", "triton_whole": "Triton, whole row",
@@ -108,7 +109,7 @@ def share(cell, name=OWN):
 
 def best_peer(cell):
     """Returns the name of the fastest peer; None without one."""
-    peers = [name for name in cell["us"] if name not in (OWN, PLAIN, *COPIES)]
+    peers = [name for name in cell["us"] if name not in (OWN, PLAIN, DEFAULT, *COPIES)]
     return min(peers, key=lambda name: cell["us"][name], default=None)
 
 

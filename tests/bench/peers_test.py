@@ -90,6 +90,15 @@ class Samples(unittest.TestCase):
         self.assertIn("| softmax f32 | up to 1024 | 2 | 0.930 | 0.952 | 0.909 | 0.909 (9000x1001) | 1.82 |", table[2])
         self.assertEqual(tables.distribution([]), [])
 
+    def test_the_default_of_drawn_shapes_is_compared_with_the_tuned_configuration_and_is_no_peer(self):
+        found = [dict(vars(cells.Cell("sample", "softmax", "float32", 9000, cols)), bytes=1, copy_kind="copy", copy_bytes=1,
+                      error={"tunesmith": 0.1}, left_out={},
+                      us={"copy": 90.0, "tunesmith": 100.0, "torch": 200.0, "tunesmith_default": default})
+                 for cols, default in ((1000, 99.0), (1001, 120.0))]
+        self.assertIn("| 0.833 (softmax f32 9000x1001) | 0.917 | **missed**, 1 below", line(found, "sample, tuned time over"))
+        self.assertIn("| 1.010 (softmax f32 9000x1000) | 1.010 | met", line(found[:1], "sample, tuned time over"))
+        self.assertEqual(results.best_peer(found[0]), "torch")
+
 
 class Grids(unittest.TestCase):
     def test_forward_is_every_head_dim_mask_and_length_at_the_same_size(self):
