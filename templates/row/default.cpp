@@ -63,7 +63,7 @@ bool starts_at_pairs(Shape shape) {
 
 TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
   // More row values per thread are slow to compile and leave few threads.
-  constexpr double most_values = 96;
+  const double most_values = shape.options.mask == Mask::none ? 96 : 32;
   std::vector<TypedConfig> blocks = ranked_blocks(shape, device);
   for (const TypedConfig& config : blocks)
     if (expectation(config, shape, device).row_values <= most_values) return config;
@@ -113,11 +113,35 @@ TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
 /// choice on an H200. Bounded registers avoid losing a resident block.
 TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   const bool wide = size_of(shape.input) >= 4;
-  const bool long_rows = shape.cols * size_of(shape.input) >= 128 << 10;
+  const std::int64_t row_bytes = shape.cols * size_of(shape.input);
+  const bool long_rows = row_bytes >= 128 << 10;
+  const bool medium_rows = shape.is_loss() && !wide && row_bytes > 48 << 10 && row_bytes <= 64 << 10;
   TypedConfig config;
   config.variant = Variant::two_pass;
-  config.unroll = wide || !long_rows ? 4 : 2;
-  config.threads = threads_for(shape.vectors_per_row(), config.unroll, 32, wide || long_rows ? 512 : 256);
+  config.unroll = medium_rows ? 8 : wide || !long_rows ? 4 : 2;
+  config.threads =
+      medium_rows ? 128 : threads_for(shape.vectors_per_row(), config.unroll, 32, wide || long_rows ? 512 : 256);
+  bound_registers(config, shape, device);
+  return config;
+}
+
+/// Returns whether rows occupy a third to half of the multiprocessors, and are so short that two or three blocks would take
+/// longer to exchange their partials than one takes to read the row. two_pass takes for 64 rows of 128256
+/// columns on an H200 0.78 (bf16) and 0.87 (f32) of the time of a grid.
+bool reads_rows_alone(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t too_long_bytes = 512 << 10;
+  return shape.is_loss() && !shape.writes && shape.rows * 3 > device.sm_count && shape.rows * 2 <= device.sm_count &&
+         shape.cols * size_of(shape.input) <= too_long_bytes;
+}
+
+/// A multiprocessor reads such a row alone, in four tiles of 1024 threads.
+TypedConfig lone_reader_default(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t tiles = 4;
+  TypedConfig config;
+  config.variant = Variant::two_pass;
+  config.threads = 1024;
+  config.unroll = threads_for(shape.vectors_per_row(), tiles * config.threads, 1, 8);
+  config.load = LoadHint::streaming;
   bound_registers(config, shape, device);
   return config;
 }
@@ -191,10 +215,12 @@ bool holds_two_rows(TypedConfig& config, const Shape& shape, const DeviceInfo& d
 }
 
 /// Row programs of several stages with arrays [col] and rows of 16 bits: up to 64 values in a thread, converted once,
-/// because each stage reads them again; longer rows packed. On an H200, 0.79 to 1.00 of the time of the block with the most
+/// because each stage reads them again; longer rows packed. On an H200, 0.75 to 1.00 of the time of the block with the most
 /// rows in flight (bench/LOG.md).
 TypedConfig program_blocks(const TypedConfig& most_rows, const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t values_of_thread = 64, long_row = 32 << 10, too_long_row = 48 << 10;
+  constexpr std::int64_t values_of_thread = 64, long_row = 32 << 10;
+  // Programs that write bytes take more registers, with which only one block of 512 threads fits.
+  const std::int64_t too_long_row = shape.inputs == 1 && !shape.has_bytes() ? (64 << 10) + 1 : 48 << 10;
   const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
   if (!shape.is_program || shape.exchanges < 2 || shape.column_bytes == 0 || size_of(shape.input) != 2 || shape.shifted() ||
       row_bytes >= too_long_row)
@@ -329,14 +355,17 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
 
   // Share rows if there are fewer than multiprocessors.
   constexpr std::int64_t worth_sharing_bytes = 32 << 10;
-  if (shape.rows * 2 <= device.sm_count && row_bytes >= worth_sharing_bytes)
+  if (shape.rows * 2 <= device.sm_count && row_bytes >= worth_sharing_bytes) {
+    if (reads_rows_alone(shape, device))
+      if (const TypedConfig config = lone_reader_default(shape, device); valid(config)) return config;
     for (const Variant variant : {Variant::grid, Variant::split})
       if (const TypedConfig config = default_config(variant, shape, device); valid(config)) return config;
+  }
 
   // A row that is read once and reduced to a number need not be resident.
   constexpr std::int64_t worth_passing_bytes = 16 << 10;
-  if (!shape.writes && row_bytes >= worth_passing_bytes) {
-    if (TypedConfig whole; holds_two_rows(whole, shape, device)) return with_hints(whole, shape, device);
+  if (!shape.writes && row_bytes >= worth_passing_bytes + (shape.is_loss() ? 1 : 0)) {
+    if (TypedConfig whole; shape.is_program && holds_two_rows(whole, shape, device)) return with_hints(whole, shape, device);
     return default_config(Variant::two_pass, shape, device);
   }
 

@@ -14,7 +14,25 @@ constexpr double enough_bytes_of_warps = 40 << 10;
 // Measured on an H200 (bench/LOG.md): registers per thread that hold the row in the configurations that tuning selects.
 constexpr double wanted_of_blocks = 32;
 constexpr double wanted_of_warps = 16;
+// A block loads a masked row and its mask with half of the bytes and registers: the address of the mask and its loads take
+// their time, which more threads hide.
+constexpr double share_with_mask = 0.5;
 constexpr double near_best = 0.95;
+
+bool is_masked(const Shape& shape) { return shape.options.mask != Mask::none; }
+
+/// Returns the bytes of an element over all inputs and of its mask, as they are loaded.
+double loaded_bytes(const Shape& shape) {
+  std::int64_t bytes = shape.options.mask == Mask::add ? size_of(shape.options.mask_dtype) : 1;
+  for (int i = 0; i < shape.inputs; ++i) bytes += size_of(shape.input_dtype(i));
+  return static_cast<double>(bytes);
+}
+
+/// Returns the registers per thread that should hold the row: those of a masked row are fewer by the words of its mask.
+double wanted_values_of_blocks(const Shape& shape) {
+  constexpr double word_bytes = 4;
+  return is_masked(shape) ? share_with_mask * wanted_of_blocks * word_bytes / loaded_bytes(shape) : wanted_of_blocks;
+}
 
 double row_values(const TypedConfig& config, const Shape& shape) {
   const auto elements =
@@ -65,8 +83,11 @@ Expectation expectation(const TypedConfig& config, const Shape& shape, const Dev
   const double held =
       std::min(room, std::ceil(rows / device.sm_count));  // with few rows, more room does not hold more of them
   Expectation result;
-  result.bytes = held * static_cast<double>(shape.cols * shape.resident_element_bytes());
-  result.resident = std::min(result.bytes / (warp ? enough_bytes_of_warps : enough_bytes_of_blocks), 1.0);
+  const bool masked = !warp && is_masked(shape);
+  const double element_bytes = masked ? loaded_bytes(shape) : static_cast<double>(shape.resident_element_bytes());
+  const double enough = warp ? enough_bytes_of_warps : (masked ? share_with_mask : 1) * enough_bytes_of_blocks;
+  result.bytes = held * static_cast<double>(shape.cols) * element_bytes;
+  result.resident = std::min(result.bytes / enough, 1.0);
   // A block alone on a multiprocessor computes while no data moves.
   if (!warp && room == 1 && rows > device.sm_count) result.resident /= 2;
   result.lane_use = static_cast<double>(shape.vectors_per_row()) /
@@ -78,6 +99,7 @@ Expectation expectation(const TypedConfig& config, const Shape& shape, const Dev
 }
 
 std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& device) {
+  const double wanted = wanted_values_of_blocks(shape);
   std::vector<Rated> all;
   for (const Registers registers : {Registers::float32, Registers::packed}) {
     if (registers == Registers::packed && !may_pack(shape)) continue;
@@ -89,7 +111,7 @@ std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& dev
       config.threads = threads;
       config.registers = registers;
       bound_registers(config, shape, device);
-      if (why_invalid(config, shape, device).empty()) all.push_back(rate(config, wanted_of_blocks, shape, device));
+      if (why_invalid(config, shape, device).empty()) all.push_back(rate(config, wanted, shape, device));
     }
   }
   return ranked(std::move(all));

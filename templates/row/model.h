@@ -9,7 +9,7 @@
 namespace tunesmith::row {
 
 struct Expectation {
-  double bytes = 0;       ///< resident row bytes per multiprocessor
+  double bytes = 0;       ///< resident row bytes per multiprocessor; blocks of masked rows: as loaded, with the mask
   double resident = 0;    ///< these relative to what saturates its memory bandwidth; at most 1
   double lane_use = 0;    ///< vectors of a row relative to the vectors its threads can hold
   double tail = 0;        ///< idle part of the last wave relative to the full waves; 0 for warps, which finish one by one

@@ -143,10 +143,35 @@ TEST(CrossEntropyDescriptor, DefaultsFillAMultiprocessor) {
   for (const auto& [fields, start] :
        {std::pair{"rows=8192,cols=32000", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
         {"rows=8192,cols=128256", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
-        {"rows=8192,cols=4096", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
-        {"rows=8192,cols=32000,dtype=bf16", "variant=block,threads=1024,min_blocks=2,registers=packed,"},
+        {"rows=8192,cols=4160", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
+        {"rows=8192,cols=24576,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
+        {"rows=8192,cols=32000,dtype=bf16", "variant=two_pass,threads=128,unroll=8,min_blocks=9,"},
         {"rows=8192,cols=50257,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
         {"rows=4096,cols=262144,dtype=bf16", "variant=two_pass,threads=512,unroll=2,min_blocks=4,"}}) {
+    const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(hopper());
+    EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
+  }
+}
+
+// Rows of up to 16 KiB stay in the registers of a block.
+TEST(CrossEntropyDescriptor, DefaultsKeepRowsOf16KiBInRegisters) {
+  for (const auto& [fields, start] :
+       {std::pair{"rows=32768,cols=4096", "variant=block,threads=128,min_blocks=10,registers=float32,load=plain,"},
+        {"rows=32768,cols=8192,dtype=bf16", "variant=block,threads=128,min_blocks=10,registers=packed,load=plain,"}}) {
+    const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(hopper());
+    EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
+  }
+}
+
+// 132 multiprocessors: two blocks of a grid would share each of 64 rows, four each of 32 rows.
+TEST(CrossEntropyDescriptor, OneBlockReadsARowIfRowsTakeAThirdOfTheDevice) {
+  for (const auto& [fields, start] :
+       {std::pair{"rows=64,cols=128256,dtype=bf16",
+                  "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,load=streaming,"},
+        {"rows=64,cols=128256", "variant=two_pass,threads=1024,unroll=8,blocks_per_sm=0,load=streaming,"},
+        {"rows=64,cols=262144", "variant=grid,"},
+        {"rows=32,cols=128256,dtype=bf16", "variant=grid,"},
+        {"rows=1,cols=262144,dtype=bf16", "variant=grid,threads=256,blocks_per_row=32,register_vectors=4,"}}) {
     const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(hopper());
     EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "templates/render.h"
 #include "templates/strided/config.h"
@@ -191,6 +192,20 @@ TEST(RowProgramDescription, EveryCandidateIsValidAndTheDefaultIsFirst) {
         EXPECT_EQ(space.front(), problem->default_config(device)) << program.name;
         for (const Config& config : space) EXPECT_EQ(problem->why_invalid(device, config), "") << program.name;
       }
+  }
+}
+
+// Two blocks of 512 threads with 64 registers each fit. Programs that write bytes take more.
+TEST(RowProgramDescription, LongNormsHaveBlocksOf512Threads) {
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  for (const auto& [program, cols, start] :
+       {std::tuple{"layer_norm", 32768, "variant=block,threads=512,min_blocks=1,registers=packed,"},
+        {"layer_norm", 16384, "variant=block,threads=256,min_blocks="},
+        {"shipped layer_norm_e4m3", 32768, "variant=block,threads=256,min_blocks="},
+        {"shipped add_layer_norm", 16384, "variant=block,threads=256,min_blocks="}}) {
+    const std::string fields = "rows=1024,cols=" + std::to_string(cols) + ",dtype=bf16";
+    const std::string found = parsed(test::row_program_text(program), fields)->default_config(device).text();
+    EXPECT_TRUE(found.starts_with(start)) << program << " " << fields << ": " << found;
   }
 }
 

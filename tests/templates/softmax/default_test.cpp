@@ -47,6 +47,26 @@ TEST(SoftmaxDefault, EqualsTheResultOfFullTuningOnAnH200) {
         << expected.fields << ": " << default_of("softmax", expected.fields);
 }
 
+// 16 registers of a thread hold elements and their masks as loaded. Wider rows are not in the shipped records: at most 32
+// values of a thread in registers.
+TEST(SoftmaxDefault, MaskedRowsHaveTheThreadsOfTheFastestRecords) {
+  struct Expectation {
+    const char *fields, *config;
+  };
+  const Expectation expectations[] = {
+      {"cols=4096,mask=keep", "variant=block,threads=256,min_blocks=4,registers=float32,load=evict_last,"},
+      {"cols=4096,mask=keep,mask_row_stride=0", "variant=block,threads=256,min_blocks=4,registers=float32,load=evict_last,"},
+      {"cols=4096,mask=add", "variant=block,threads=512,min_blocks=2,registers=float32,load=evict_last,"},
+      {"cols=4096,dtype=bf16,mask=add,mask_dtype=bf16", "variant=block,threads=256,min_blocks=4,registers=float32,"},
+      {"cols=8192,mask=keep", "variant=block,threads=512,min_blocks=2,registers=float32,"},
+      {"cols=16384,mask=keep", "variant=hybrid,threads=512,register_vectors=6,min_blocks=2,registers=float32,"},
+  };
+  for (const Expectation& expected : expectations) {
+    const std::string found = default_of("softmax", "rows=16384," + std::string(expected.fields));
+    EXPECT_TRUE(found.starts_with(expected.config)) << expected.fields << ": " << found;
+  }
+}
+
 // The fastest of all lanes and accesses, at most 9% off; 160 MiB each (bench/LOG.md). Rows with gaps are not staged.
 TEST(SoftmaxDefault, ShortRowsWithoutAlignmentHaveTheFastestLanes) {
   struct Expectation {
