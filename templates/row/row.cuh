@@ -63,7 +63,7 @@ constexpr int vectors_per_thread = static_cast<int>((row_span<shape> + int64{gro
 /// True if vectors beyond the end of the row are not even loaded: rows of a bucket in shared memory.
 template <const RowShape& shape>
 constexpr bool leaves_early = shape.least_cols > 0 && shape.staged_rows > 0 && !ragged<shape>;
-/// True if that is asked of every other one, which then does not cross the end: each lane has a row of its own.
+/// True if vectors that are asked about then do not cross the end: each lane has a row of its own.
 template <const RowShape& shape, int group_size>
 constexpr bool leaves_at_end = leaves_early<shape>&& group_size == 1 && !shape.shifted;
 
@@ -154,12 +154,13 @@ __device__ __forceinline__ int64 column_of(int i, int thread_rank) {
 /// Returns whether vector i of every thread is known to be beyond the `end` of a row that has fewer columns than its kernel
 /// has room for. The same for all threads of the group, so that the following vectors cost one branch. Only where
 /// instructions are the limit: in parts of warps, and with accesses to pairs and elements, for four at once, so that their
-/// instructions overlap. Do not ask before the first use of all vectors, unless the row leaves_early: loads whose only uses
-/// are behind a branch are issued late. And ask only `if constexpr (shape.least_cols > 0)`: a call changes the schedule.
+/// instructions overlap. Rows that leave early have short loads, so that every other access is asked about. Do not ask
+/// before the first use of all vectors, unless the row leaves_early: loads whose only uses are behind a branch are issued
+/// late. And ask only `if constexpr (shape.least_cols > 0)`: a call changes the schedule.
 template <const RowShape& shape, int group_size>
 __device__ __forceinline__ bool beyond_row(int64 end, int i) {
   constexpr bool may_be = shape.least_cols > 0 && (shape.vector <= 2 || group_size < 32);
-  constexpr int together = shape.vector > 2 ? 1 : leaves_at_end<shape, group_size> ? 2 : 4;
+  constexpr int together = shape.vector > 2 ? 1 : leaves_early<shape> ? 2 : 4;
   const int64 first = int64{i} * group_size * shape.vector;
   return may_be && first >= shape.least_cols && i % together == 0 && static_cast<int>(first) >= static_cast<int>(end);
 }
