@@ -58,6 +58,7 @@ namespace tunesmith {
 template <typename Element, const AttentionShape& shape, typename Modification, const WgmmaBackwardConfig& config>
 __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardParams& params) {
   using Tiles = WgmmaBackwardTiles<shape, config>;
+  using Registers = WgmmaBackwardRegisters<Element, shape, config>;
   const uint32 shared = shared_address(dynamic_shared());
   const BackwardBarriers<config.stages> barriers = {shared + Tiles::barriers_at};
   if (thread_index() == 0) {
@@ -107,24 +108,24 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
   const int group = shuffle(warp_index() / 4, 0);
   if constexpr (config.adders) {
     if (group == 3) {
-      give_registers<32>();
+      give_registers<Registers::helper>();
       LoaderWithAdders<Element, shape, config>(params, shared).run_helpers();
       return;
     }
   }
   if (group == 0) {
     if constexpr (config.adders) {
-      give_registers<64>();
+      give_registers<Registers::loader>();
       LoaderWithAdders<Element, shape, config>(params, shared).multiply_pieces();
     } else {
-      give_registers<88>();
+      give_registers<Registers::loader>();
       if constexpr (config.cluster > 0)
         ExchangingLoader<Element, shape, config>(params, shared).run();
       else
         Loader<Element, shape, config>(params, shared).run();
     }
   } else {
-    take_registers<208>();
+    take_registers<Registers::multiplier>();
     Multiplier<Element, shape, Modification, config> multiplier(params, shared, group - 1);
     if constexpr (config.cluster > 0) {
       if (has_keys<shape>(params.backward, multiplier.keys_of(block_number<false>(0)))) multiplier.run();

@@ -18,25 +18,25 @@ class MaskedQueryRing {
                                              const WgmmaKeys& keys, int own_k)
       : params_(params),
         batch_(keys.batch),
+        kv_head_(keys.kv_head),
         mask_k_(keys.first_k / mask_tile),
         own_(own_k / mask_tile % 32),
         tiles_((visibility.seq_q + tile_q - 1) / tile_q),
         offset_(visibility.offset) {
-    const int group = params.heads / params.kv_heads;
-    first_head_ = keys.kv_head * group;
-    last_head_ = first_head_ + group - 1;
     count_ = 0;
-    for (head_ = first_head_; head_ <= last_head_; ++head_) {
+#pragma unroll 1
+    for (head_ = first_head(); head_ < end_of_heads(); ++head_) {
+#pragma unroll 1
       for (chunk_ = 0; chunk_ * 32 < tiles_; ++chunk_) {
         look_up();
         count_ += count_bits(any_);
       }
       if (params.mask_head_stride == 0) {  // the same for all heads
-        count_ *= group;
+        count_ *= group();
         break;
       }
     }
-    head_ = first_head_;
+    head_ = first_head();
     chunk_ = 0;
     any_ = whole_ = 0;
     tile_ = 0;
@@ -57,6 +57,7 @@ class MaskedQueryRing {
   /// As QueryRing::earlier_blocks().
   __device__ __forceinline__ uint32 earlier_blocks() const {
     int blocks = 0;
+#pragma unroll 1
     for (int word = 0; word < params_.mask_words; ++word) {
       uint32 any = 0;
 #pragma unroll
@@ -90,6 +91,10 @@ class MaskedQueryRing {
   static constexpr int rows = tile_q / mask_tile;  ///< of the block mask
   static_assert(tile_q % mask_tile == 0 && (tile_kv == mask_tile || tile_kv == 2 * mask_tile));
 
+  // Computed again where a head ends: loops over tiles have few registers.
+  __device__ __forceinline__ int group() const { return params_.heads / params_.kv_heads; }
+  __device__ __forceinline__ int first_head() const { return kv_head_ * group(); }
+  __device__ __forceinline__ int end_of_heads() const { return first_head() + group(); }
   __device__ __forceinline__ const uint32* words_of(int tile, int row) const {
     return mask_words_of(params_, batch_, head_, tile * rows + row);
   }
@@ -113,7 +118,7 @@ class MaskedQueryRing {
     while (any_ == 0) {
       if (++chunk_ * 32 >= tiles_) {
         chunk_ = 0;
-        if (++head_ > last_head_) head_ = first_head_;
+        if (++head_ == end_of_heads()) head_ = first_head();
       }
       look_up();
     }
@@ -122,7 +127,7 @@ class MaskedQueryRing {
   }
 
   const AttentionParams& params_;
-  int batch_, mask_k_, own_, tiles_, offset_, first_head_, last_head_, count_;
+  int batch_, kv_head_, mask_k_, own_, tiles_, offset_, count_;
   int head_, chunk_, tile_;
   uint32 any_, whole_;  ///< of the chunk: tiles that are left, tiles that are full for the 64 keys
 };

@@ -98,6 +98,23 @@ struct BackwardBarriers {
   __device__ __forceinline__ uint32 slots_free(int stage) const { return base + 32 * stages + 88 + 16 * stage; }
 };
 
+/// Registers of a thread of each warpgroup: three have 504 together, four 512. With a mask_mod, all of them go through the
+/// block mask, for which 32 and 88 are too few. Multipliers of short head dimensions spare 16, or 8 where ptxas would spill
+/// more of theirs than it saves.
+template <typename Element, const AttentionShape& shape, const WgmmaBackwardConfig& config>
+struct WgmmaBackwardRegisters {
+  using Tiles = WgmmaBackwardTiles<shape, config>;
+  static constexpr int both = shape.head_dim + shape.head_dim_v;
+  static constexpr int wider = shape.head_dim > shape.head_dim_v ? shape.head_dim : shape.head_dim_v;
+  /// Of gradients, scores and weights.
+  static constexpr int of_tiles = (Tiles::by_gradient ? wider : both) / 2 + config.tile_q / 4 * 3;
+  static constexpr bool tight = Tiles::is_modified || (is_same<Element, f16> && config.tile_q == 128);
+  static constexpr int spared = !shape.mask_mod || of_tiles > 160 ? 0 : !tight ? 16 : config.adders ? 8 : 0;
+  static constexpr int multiplier = 208 - spared, helper = 32 + 2 * spared;
+  static constexpr int loader = config.adders ? 64 : 88 + 2 * spared;
+  static_assert(2 * multiplier + loader + (config.adders ? helper : 0) == (config.adders ? 512 : 504));
+};
+
 /// Returns the number of the block's keys, see WgmmaKeys. If blocks wait for each other, that is the number in which they
 /// began, which is in shared memory.
 template <bool ordered>

@@ -125,6 +125,9 @@ TEST_F(AttentionBackwardNvrtc, WgmmaWithUserFunctionsFitsIntoRegisters) {
            {"seq_q=4096,head_dim=128,heads=16,causal=bottom-right", test::mod_example("alibi"), ""},
            {"seq_q=4096,head_dim=256,heads=8", test::mod_example("softcap"), ""},
            {"seq_q=4096,head_dim=64,heads=16", "", documents},
+           {"seq_q=4096,head_dim=64,heads=16,causal=bottom-right,deterministic=1", "", documents},
+           {"seq_q=4096,head_dim=64,heads=16,dtype=f16,deterministic=1", test::mod_example("softcap"), documents},
+           {"seq_q=4096,head_dim=192,heads=8,deterministic=1", "", documents},
            {"seq_q=4096,head_dim=128,heads=16,kv_heads=4,deterministic=1", "", documents},
            {"seq_q=4096,head_dim=256,heads=8,causal=bottom-right", "", documents},
            {"seq_q=4096,head_dim=96,heads=16,causal=bottom-right,dtype=f16", test::mod_example("alibi"), documents},
@@ -138,6 +141,23 @@ TEST_F(AttentionBackwardNvrtc, WgmmaWithUserFunctionsFitsIntoRegisters) {
   }
   ASSERT_GT(sources.size(), 7U);
   compile_all(sources);
+}
+// Multipliers of 200 registers of tiles keep 208; with fewer, ptxas would serialize their products.
+TEST_F(AttentionBackwardNvrtc, MultipliersSpareRegistersForTheBlockMask) {
+  const std::string documents =
+      "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return q / 450 == k / 450; }";
+  for (const auto& [fields, multiplier] : {std::pair{"head_dim=64,heads=16,deterministic=1", "192"},
+                                           {"head_dim=64,heads=16,dtype=f16,deterministic=1", "200"},
+                                           {"head_dim=96,heads=16", "192"},
+                                           {"head_dim=128,heads=16,deterministic=1", "208"}}) {
+    Problem problem{"attention_backward", parse_fields("seq_q=4096," + std::string(fields), "fields")};
+    problem.fields.set("mask_mod", documents);
+    problem = find_op(problem.op).normalize(problem);
+    const Config config = find_op(problem.op).parse(problem)->default_config(generic_device(parse_arch("sm_90a")));
+    ASSERT_EQ(config.variant(), "wgmma") << fields;
+    const std::string ptx = ptx_of(source_of({problem, config}, parse_arch("sm_90a")));
+    EXPECT_NE(ptx.find("setmaxnreg.inc.sync.aligned.u32 " + std::string(multiplier)), std::string::npos) << fields;
+  }
 }
 
 }  // namespace
