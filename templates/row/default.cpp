@@ -14,6 +14,8 @@ namespace {
 
 /// With more vectors per lane, a block is faster than a warp.
 constexpr int most_vectors_of_a_lane = 8;
+/// Values of a masked row in a thread of a block: more leave no registers for the mask.
+constexpr double most_masked_values = 32;
 
 int power_of_two_up(std::int64_t value, int least, int most) {
   const auto clamped = static_cast<std::uint64_t>(std::clamp<std::int64_t>(value, least, most));
@@ -63,7 +65,7 @@ bool starts_at_pairs(Shape shape) {
 
 TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
   // More row values per thread are slow to compile and leave few threads.
-  const double most_values = shape.options.mask == Mask::none ? 96 : 32;
+  const double most_values = shape.options.mask == Mask::none ? 96 : most_masked_values;
   std::vector<TypedConfig> blocks = ranked_blocks(shape, device);
   for (const TypedConfig& config : blocks)
     if (expectation(config, shape, device).row_values <= most_values) return config;
@@ -362,9 +364,10 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
       if (const TypedConfig config = default_config(variant, shape, device); valid(config)) return config;
   }
 
-  // A row that is read once and reduced to a number need not be resident.
-  constexpr std::int64_t worth_passing_bytes = 16 << 10;
-  if (!shape.writes && row_bytes >= worth_passing_bytes + (shape.is_loss() ? 1 : 0)) {
+  // A row that is read once and reduced to a number need not be resident. Tiles of two_pass would be larger than the rows of
+  // losses up to 32 KiB, or fit them badly.
+  const std::int64_t worth_passing_bytes = shape.is_loss() ? (32 << 10) + 1 : 16 << 10;
+  if (!shape.writes && row_bytes >= worth_passing_bytes) {
     if (TypedConfig whole; shape.is_program && holds_two_rows(whole, shape, device)) return with_hints(whole, shape, device);
     return default_config(Variant::two_pass, shape, device);
   }
@@ -375,7 +378,8 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
     if (valid(narrow)) return narrow;
   }
   const TypedConfig warp = default_config(Variant::warp, shape, device);
-  if (warp.vectors_per_thread(shape) * shape.inputs <= most_vectors_of_a_lane && valid(warp)) return warp;
+  const int arrays = shape.inputs + (shape.options.mask == Mask::none ? 0 : 1);
+  if (warp.vectors_per_thread(shape) * arrays <= most_vectors_of_a_lane && valid(warp)) return warp;
 
   if (shape.column_sums > 0)
     if (const std::vector<TypedConfig> list = persistents_to_try(shape, device, true); !list.empty()) return list.front();
@@ -391,6 +395,13 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   const bool crowded = expectation(block, shape, device).row_values > 64 && valid(hybrid);
   if (valid(block) && block.min_blocks > (crowded ? hybrid.min_blocks : 1))
     return pairs_in_blocks(program_blocks(block, shape, device), shape, device);
+  // With a mask, hybrid's share in shared memory costs more than a block alone: 1.28 times the time at 16384 columns (f32).
+  if (shape.options.mask != Mask::none) {
+    TypedConfig alone = block;
+    alone.threads = 1024;
+    alone.min_blocks = 1;
+    if (valid(alone) && expectation(alone, shape, device).row_values <= most_masked_values) return alone;
+  }
   if (valid(hybrid) && hybrid.min_blocks > 1) return hybrid;
   if (valid(cluster) && cluster.min_blocks > 1) return cluster;
   for (const TypedConfig& config : {block, hybrid, cluster})

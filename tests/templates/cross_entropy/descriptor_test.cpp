@@ -143,7 +143,7 @@ TEST(CrossEntropyDescriptor, DefaultsFillAMultiprocessor) {
   for (const auto& [fields, start] :
        {std::pair{"rows=8192,cols=32000", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
         {"rows=8192,cols=128256", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
-        {"rows=8192,cols=4160", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
+        {"rows=8192,cols=8200", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
         {"rows=8192,cols=24576,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
         {"rows=8192,cols=32000,dtype=bf16", "variant=two_pass,threads=128,unroll=8,min_blocks=9,"},
         {"rows=8192,cols=50257,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
@@ -153,10 +153,13 @@ TEST(CrossEntropyDescriptor, DefaultsFillAMultiprocessor) {
   }
 }
 
-// Rows of up to 16 KiB stay in the registers of a block.
-TEST(CrossEntropyDescriptor, DefaultsKeepRowsOf16KiBInRegisters) {
+// Rows of up to 32 KiB stay in the registers of a block.
+TEST(CrossEntropyDescriptor, DefaultsKeepRowsOf32KiBInRegisters) {
   for (const auto& [fields, start] :
        {std::pair{"rows=32768,cols=4096", "variant=block,threads=128,min_blocks=10,registers=float32,load=plain,"},
+        {"rows=16384,cols=4160", "variant=block,threads=160,min_blocks=8,registers=float32,load=plain,"},
+        {"rows=16384,cols=8192", "variant=block,threads=256,min_blocks=5,registers=float32,load=plain,"},
+        {"rows=16384,cols=16384,dtype=bf16", "variant=block,threads=256,min_blocks=5,registers=packed,load=plain,"},
         {"rows=32768,cols=8192,dtype=bf16", "variant=block,threads=128,min_blocks=10,registers=packed,load=plain,"}}) {
     const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(hopper());
     EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();

@@ -59,7 +59,8 @@ TEST(SoftmaxDefault, MaskedRowsHaveTheThreadsOfTheFastestRecords) {
       {"cols=4096,mask=add", "variant=block,threads=512,min_blocks=2,registers=float32,load=evict_last,"},
       {"cols=4096,dtype=bf16,mask=add,mask_dtype=bf16", "variant=block,threads=256,min_blocks=4,registers=float32,"},
       {"cols=8192,mask=keep", "variant=block,threads=512,min_blocks=2,registers=float32,"},
-      {"cols=16384,mask=keep", "variant=hybrid,threads=512,register_vectors=6,min_blocks=2,registers=float32,"},
+      {"cols=1024,mask=keep", "variant=block,threads=64,min_blocks=16,registers=float32,"},
+      {"cols=16384,mask=keep", "variant=block,threads=1024,min_blocks=1,registers=float32,"},
   };
   for (const Expectation& expected : expectations) {
     const std::string found = default_of("softmax", "rows=16384," + std::string(expected.fields));
