@@ -162,8 +162,9 @@ std::string features_text(const Settings& settings, const FeatureUse& use) {
       "  using Tiles = tunesmith::" +
       std::string(settings.mask_mod.empty() ? "" : "Masked") + "KeyTiles<shape, most_q, tile_kv>;\n";
   if (use.ring)
-    text += "  template <int tile_q, int tile_kv, bool ordered>\n  using Ring = tunesmith::" +
-            std::string(settings.mask_mod.empty() ? "" : "Masked") + "QueryRing<shape, tile_q, tile_kv, ordered>;\n";
+    text += "  template <int tile_q, int tile_kv, bool ordered, int head_split>\n  using Ring = tunesmith::" +
+            std::string(settings.mask_mod.empty() ? "" : "Masked") +
+            "QueryRing<shape, tile_q, tile_kv, ordered, head_split>;\n";
   const auto add = [&](bool there, const std::string& name, const std::string& type) {
     if (there) text += "  using " + name + " = tunesmith::" + type + ";\n";
   };

@@ -36,6 +36,14 @@ void describe_fields(TypedConfig& config, Description& v) {
              .power_of_two = true,
              .zero_too = true,
              .omit_default = true});
+    v.field(
+        "head_split", config.head_split,
+        {.meaning = "blocks of a cluster that share the query heads of a key head and add dk and dv in shared memory; 0: "
+                    "one block goes through all of them",
+         .range = {2, 8},
+         .power_of_two = true,
+         .zero_too = true,
+         .omit_default = true});
     v.field("adders", config.adders,
             {.meaning = "a fourth warpgroup loads tiles and adds to the sums of dq, as it always does if deterministic=1 "
                         "and roles=keys",
@@ -188,6 +196,23 @@ std::string why_mma_invalid(const TypedConfig& config, const Settings& settings,
   return {};
 }
 
+std::string why_head_split_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
+  const attention::Settings& forward = settings.forward;
+  const auto text = [](std::int64_t number) { return std::to_string(number); };
+  const std::string start = "head_split is " + text(config.head_split) + "; ";
+  if (config.roles != Roles::keys || config.cluster > 0) return start + "it is for roles=keys and cluster=0";
+  if (settings.deterministic) return start + "with deterministic=1 a block has all query heads of its key head";
+  if (forward.group() < config.head_split)
+    return start + "allowed: at most " + text(forward.group()) + ", the query heads of a key head";
+  if (config.head_split > device.max_cluster_blocks)
+    return start + "the device's clusters have at most " + text(device.max_cluster_blocks) + " blocks";
+  const std::int64_t sums = 4 * config.kept(Pass::keys) * std::max(forward.head_dim, forward.head_dim_v);
+  const std::int64_t tiles = (slabs(forward.head_dim) + slabs(forward.head_dim_v)) * config.stages * config.tile_q * 128;
+  if (sums > tiles)
+    return start + "dk or dv of a block takes " + text(sums) + " bytes in the place of Q and dO, which have " + text(tiles);
+  return {};
+}
+
 std::string why_wgmma_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   const attention::Settings& forward = settings.forward;
   if (tunesmith::name(device.arch) != "sm_90a") return "wgmma is sm_90a's; the device is " + tunesmith::name(device.arch);
@@ -211,6 +236,8 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
       return "cluster is " + text(config.cluster) + "; the device's clusters have at most " +
              text(device.max_cluster_blocks) + " blocks";
   }
+  if (config.head_split > 0)
+    if (std::string reason = why_head_split_invalid(config, settings, device); !reason.empty()) return reason;
   if (config.adders && (config.roles == Roles::gradients || config.cluster > 0))
     return "adders is 1; it is for roles=keys and cluster=0";
   if (config.adders && settings.deterministic)

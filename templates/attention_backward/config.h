@@ -1,6 +1,7 @@
 #pragma once
 // A configuration of attention's backward pass and the resources that it needs. Internal to templates/.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -48,6 +49,7 @@ struct TypedConfig {
   bool ahead = true;
   int cluster = 0;
   bool adders = false;
+  int head_split = 0;
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
   static TypedConfig parse(const Config& config);
@@ -62,6 +64,8 @@ struct TypedConfig {
   bool is_ordered(const Settings& settings) const noexcept { return has_sums() && settings.deterministic; }
   /// Keys, or queries, of a block.
   int kept(Pass pass) const noexcept;
+  /// Blocks of wgmma that have the same keys.
+  int blocks_of_tile() const noexcept { return variant == Variant::wgmma ? std::max(head_split, 1) : 1; }
   /// Dynamic shared memory of a block.
   std::int64_t smem_bytes(Pass pass, const Settings& settings) const noexcept;
   /// Returns whether the sums of dq have counters, which order the additions or say which parts have been stored.

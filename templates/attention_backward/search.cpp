@@ -1,6 +1,9 @@
 // The search space of configurations of attention's backward pass, and the default without tuning.
 
 #include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
 
 #include "templates/attention_backward/config.h"
 #include "tunesmith/error.h"
@@ -112,8 +115,8 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings) {
   const bool pairs = settings.forward.seq_kv > 128 && settings.forward.seq_kv <= 256;
   const bool faster = pairs && narrow && settings.forward.mask_mod.empty();
   if (faster) configs = clusters;
-  // A fourth warpgroup leaves no registers for `ahead`. It is faster nearly everywhere, above all for few tiles, but not at
-  // head_dim 64 under a causal mask or with a soft cap, and its registers do not suffice for a block mask.
+  // A fourth warpgroup leaves no registers for `ahead`. It is faster nearly everywhere, above all for few tiles and with a
+  // mask_mod, but not at head_dim 64 with a soft cap or under a causal mask alone.
   TypedConfig helped;
   helped.variant = Variant::wgmma;
   helped.tile_q = narrow ? 128 : 64;
@@ -123,8 +126,8 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings) {
   constexpr std::int64_t few_keys = 1024;
   const attention::Settings& forward = settings.forward;
   const bool long_causal = forward.bounded_right() && forward.seq_kv > few_keys;
-  const bool helps =
-      settings.deterministic || (forward.mask_mod.empty() && (!narrow || (forward.softcap == 0 && !long_causal)));
+  const bool masked = !forward.mask_mod.empty();
+  const bool helps = settings.deterministic || !narrow || (forward.softcap == 0 && (masked || !long_causal));
   if (helps) configs.push_back(helped);
   for (const int tile_q : {narrow ? 128 : 64, narrow ? 64 : 128})
     for (const int stages : {2, 3})
@@ -136,23 +139,65 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings) {
         config.ahead = ahead;
         configs.push_back(config);
       }
-  if (!helps && forward.mask_mod.empty()) configs.insert(configs.begin() + 1, helped);
+  if (!helps) configs.insert(configs.begin() + 1, helped);
   if (!faster) configs.insert(configs.begin() + (pairs ? 2 : std::ssize(configs)), clusters.begin(), clusters.end());
   return configs;
 }
 
-std::vector<TypedConfig> configs_of(Variant variant, const Settings& settings) {
+/// Blocks of a cluster that share the query heads of a key head, how much of the device such clusters fill, and the time
+/// that a block takes over that of one without a cluster, for the same work.
+struct SplitCost {
+  int head_split;
+  double filled, time;
+};
+/// Measured on an H100 (bench/LOG.md). Clusters of 4 and 8 leave multiprocessors of some GPCs empty.
+constexpr std::array<SplitCost, 4> split_costs{{{0, 1, 1}, {2, 1, 1.04}, {4, 0.91, 1.2}, {8, 0.85, 1.3}}};
+
+/// Returns the head split with the shortest estimated time. Under a causal mask the longest block has twice the work of the
+/// mean, and blocks begin in the order of their lengths; otherwise all take as long.
+int best_head_split(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
+  const attention::Settings& forward = settings.forward;
+  const std::int64_t kept = config.kept(Pass::keys), group = forward.group();
+  const std::int64_t unsplit = (forward.seq_kv + kept - 1) / kept * forward.kv_heads * forward.batch;
+  TypedConfig split = config;
+  int best = 0;
+  double least = 0;
+  for (const SplitCost& cost : split_costs) {
+    split.head_split = cost.head_split;
+    if (!why_invalid(split, settings, device).empty()) continue;
+    const int parts = split.blocks_of_tile();
+    const double blocks = static_cast<double>(unsplit * parts), places = cost.filled * device.sm_count;
+    const double waves = forward.bounded_right() ? std::max(2.3, blocks / places) : std::ceil(blocks / places);
+    const double heads = static_cast<double>((group + parts - 1) / parts);  // of the block that has most
+    const double time = waves * heads * cost.time;
+    if (least == 0 || time < least) least = time, best = cost.head_split;
+  }
+  return best;
+}
+
+std::vector<TypedConfig> configs_of(Variant variant, const Settings& settings, const DeviceInfo& device) {
+  std::vector<TypedConfig> configs;
   switch (variant) {
     case Variant::simt: return simt_configs();
     case Variant::mma: return mma_configs(settings);
-    case Variant::wgmma: return wgmma_configs(settings);
+    case Variant::wgmma:
+      configs = wgmma_configs(settings);
+      for (TypedConfig& config : configs) config.head_split = best_head_split(config, settings, device);
   }
-  return {};
+  return configs;
+}
+
+/// Returns a configuration with half and with twice the head split.
+std::vector<TypedConfig> other_head_splits(const TypedConfig& config) {
+  std::vector<TypedConfig> others(2, config);
+  others[0].head_split = config.head_split == 0 ? 2 : 2 * config.head_split;
+  others[1].head_split = config.head_split <= 2 ? 0 : config.head_split / 2;
+  return others;
 }
 
 /// Returns the first valid configuration of a variant, or the first one.
 TypedConfig default_config(Variant variant, const Settings& settings, const DeviceInfo& device) {
-  const std::vector<TypedConfig> configs = configs_of(variant, settings);
+  const std::vector<TypedConfig> configs = configs_of(variant, settings, device);
   for (const TypedConfig& config : configs)
     if (why_invalid(config, settings, device).empty()) return config;
   return configs.front();
@@ -179,15 +224,17 @@ Config complete_config(const Config& partial, const Settings& settings, const De
       if (*variant == Value(std::string(enum_name(known)))) start = default_config(known, settings, device);
   }
   Config config = start.to_config();
-  // A configuration's text omits cluster=0 and adders=0.
+  // A configuration's text omits cluster=0, adders=0 and head_split=0.
+  constexpr std::array<std::string_view, 3> omitted{"cluster", "adders", "head_split"};
   bool is_complete = true;
   for (const auto& [field, value] : config.fields)
-    is_complete = is_complete && (field == "cluster" || field == "adders" || partial.fields.contains(field));
+    is_complete = is_complete && (std::ranges::find(omitted, field) != omitted.end() || partial.fields.contains(field));
   if (is_complete) config = {};
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   TypedConfig typed = TypedConfig::parse(config);
-  // The default's fourth warpgroup is no reason to reject what it does not go with.
+  // The default's fourth warpgroup and head split are no reason to reject what they do not go with.
   if (!partial.fields.contains("adders") && !why_invalid(typed, settings, device).empty()) typed.adders = false;
+  if (!partial.fields.contains("head_split") && !why_invalid(typed, settings, device).empty()) typed.head_split = 0;
   if (const std::string reason = why_invalid(typed, settings, device); !reason.empty())
     throw Error(ErrorCode::invalid_argument, "config '", typed.to_config().text(), "' cannot be used: ", reason);
   return typed.to_config();
@@ -205,11 +252,13 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
   };
   // Kernels without tensor cores are never competitive where there are some, and those of mma seldom where wgmma runs.
   const bool hopper = candidates.front().variant == Variant::wgmma;
+  if (hopper)
+    for (const TypedConfig& other : other_head_splits(candidates.front())) candidates.push_back(other);
   if (hopper && effort == Effort::quick) {
-    add(wgmma_configs(settings));
+    add(configs_of(Variant::wgmma, settings, device));
     candidates.push_back(default_config(Variant::mma, settings, device));
   } else if (candidates.front().variant != Variant::simt) {
-    if (hopper) add(wgmma_configs(settings));
+    if (hopper) add(configs_of(Variant::wgmma, settings, device));
     add(mma_configs(settings));
     candidates.push_back(default_config(Variant::simt, settings, device));
   } else {

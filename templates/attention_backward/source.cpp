@@ -76,7 +76,9 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
            (config.is_ordered(settings) ? member("ordered", true) : "") +
            (config.separate_adders(settings) ? member("adders", true) : "") +
            (settings.dslopes ? member("slopes", true) : "") + (settings.accumulate ? member("accumulate", true) : "") +
-           (config.cluster > 0 ? member("cluster", config.cluster) : "") + "};\n\n" + wgmma_instructions(config, settings) +
+           (config.cluster > 0 ? member("cluster", config.cluster) : "") +
+           (config.head_split > 0 ? member("head_split", config.head_split) : "") + "};\n\n" +
+           wgmma_instructions(config, settings) +
            asserts("tunesmith::WgmmaBackwardTiles<shape, config>::smem_bytes", keys, why);
   return "static constexpr tunesmith::SimtBackwardConfig config = {\n" + member("threads", config.threads) +
          member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) + "};\n\n" +
@@ -113,6 +115,9 @@ void describe(const TypedConfig& config, const Settings& settings, SourceParts& 
             : "one warpgroup computes S, P and dv of tiles of " + queries + " queries, another one dP, dS and dk";
     if (!config.has_sums())
       parts.threads.insert(0, "a cluster of " + std::to_string(config.cluster) + " blocks holds all keys of a key head; ");
+    if (config.head_split > 0)
+      parts.threads.insert(0, "the " + std::to_string(config.head_split) +
+                                  " blocks of a cluster share the query heads of a key head and add dk and dv; ");
     parts.threads += config.separate_adders(settings)
                          ? "; a third one computes dq, and warps of a fourth one load tiles through TMA and sum dq"
                          : "; a third one loads tiles through TMA and computes dq";
@@ -247,7 +252,7 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
     params.kv_tiles = config.cluster;
     params.attention.heads_per_section = 1;
   } else if (config.variant == Variant::wgmma) {
-    params.attention.heads_per_section = heads_per_section(params.kv_tiles, settings, device);
+    params.attention.heads_per_section = heads_per_section(params.kv_tiles * config.blocks_of_tile(), settings, device);
   }
   return params;
 }
@@ -418,11 +423,12 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   if (wgmma) {
     use_tensor_maps(typed, settings, plan);
     if (typed.has_sums() && !typed.is_ordered(settings)) plan.sums_in_any_order = {"dq"};
-    KernelLaunch launch = launch_of("attention_backward", params.kv_tiles * forward.kv_heads * forward.batch,
-                                    typed.block_threads(Pass::keys, settings), typed.smem_bytes(Pass::keys, settings));
-    if (typed.cluster > 0) {
-      launch.cluster = {static_cast<std::uint32_t>(typed.cluster), 1, 1};
-      launch.grid = folded_grid(params.kv_tiles * forward.kv_heads * forward.batch, launch.cluster.x);
+    const std::int64_t blocks = params.kv_tiles * forward.kv_heads * forward.batch * typed.blocks_of_tile();
+    KernelLaunch launch = launch_of("attention_backward", blocks, typed.block_threads(Pass::keys, settings),
+                                    typed.smem_bytes(Pass::keys, settings));
+    if (const int cluster = std::max(typed.cluster, typed.head_split); cluster > 0) {
+      launch.cluster = {static_cast<std::uint32_t>(cluster), 1, 1};
+      launch.grid = folded_grid(blocks, launch.cluster.x);
     }
     add(launch);
     if (typed.has_sums())

@@ -26,6 +26,10 @@
 //              nothing is summed in the workspace, no kernel follows, and dQ has the same bits in each run
 //              (wgmma_exchange.cuh).
 //
+// Head split   Under a causal mask, or with few key heads, there may be too few blocks to fill the device evenly. Then the
+//              blocks of a cluster share the query heads of a key head, and add dK and dV at the end
+//              (wgmma_head_split.cuh).
+//
 // Options      With softcap, score_mod or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits in the
 //              place of dS. Its sign, or that of P, says which pairs are dropped. The numbers of dropout are computed while
 //              tensor cores compute S. mask_mod: Q tiles of which the block mask leaves nothing are skipped
@@ -100,7 +104,7 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
   if constexpr (config.cluster > 0)
     cluster_arrive_relaxed();  // the fence has published the barriers
   else if constexpr (shape.varlen) {
-    const WgmmaKeys keys(params.backward, Tiles::tile_kv, block_number<config.ordered>(shared + Tiles::ticket_at),
+    const WgmmaKeys keys(params.backward, Tiles::tile_kv, block_number<config>(shared + Tiles::ticket_at),
                          Tiles::last_first);
     if (keys.first_k >= sequence_of<shape>(params.backward.attention, keys.batch).seq_kv) return;
   }
@@ -110,6 +114,7 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
     if (group == 3) {
       give_registers<Registers::helper>();
       LoaderWithAdders<Element, shape, config>(params, shared).run_helpers();
+      if constexpr (config.head_split > 0) HeadSplit<shape, config>::attend();
       return;
     }
   }
@@ -124,11 +129,12 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
       else
         Loader<Element, shape, config>(params, shared).run();
     }
+    if constexpr (config.head_split > 0) HeadSplit<shape, config>::attend();
   } else {
     take_registers<Registers::multiplier>();
     Multiplier<Element, shape, Modification, config> multiplier(params, shared, group - 1);
     if constexpr (config.cluster > 0) {
-      if (has_keys<shape>(params.backward, multiplier.keys_of(block_number<false>(0)))) multiplier.run();
+      if (has_keys<shape>(params.backward, multiplier.keys_of(block_number<config>(0)))) multiplier.run();
       cluster_wait();
     } else if constexpr (!Tiles::by_gradient)
       multiplier.run();

@@ -31,7 +31,7 @@ struct Loader {
       : params(kernel_params),
         shared(shuffle(shared_memory, 0)),
         barriers{shared + Tiles::barriers_at},
-        keys(kernel_params.backward, Tiles::tile_kv, block_number<config.ordered>(shared_memory + Tiles::ticket_at),
+        keys(kernel_params.backward, Tiles::tile_kv, block_number<config>(shared_memory + Tiles::ticket_at),
              Tiles::last_first),
         sequence(sequence_of<shape>(kernel_params.backward.attention, keys.batch)),
         warp(warp_index() & 3),

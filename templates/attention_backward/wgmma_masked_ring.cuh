@@ -10,7 +10,7 @@ namespace tunesmith {
 
 /// A QueryRing without the tiles of which mask_mod keeps no pair. Each lane reads the block mask of another tile, so all
 /// lanes of a warp call the constructor and next() together.
-template <const AttentionShape& shape, int tile_q, int tile_kv, bool ordered>
+template <const AttentionShape& shape, int tile_q, int tile_kv, bool ordered, int head_split>
 class MaskedQueryRing {
  public:
   /// `own_k`: the first of the 64 keys that keeps_all() is about.
@@ -32,7 +32,7 @@ class MaskedQueryRing {
         count_ += count_bits(any_);
       }
       if (params.mask_head_stride == 0) {  // the same for all heads
-        count_ *= group();
+        count_ *= query_heads<head_split>(params);
         break;
       }
     }
@@ -92,9 +92,8 @@ class MaskedQueryRing {
   static_assert(tile_q % mask_tile == 0 && (tile_kv == mask_tile || tile_kv == 2 * mask_tile));
 
   // Computed again where a head ends: loops over tiles have few registers.
-  __device__ __forceinline__ int group() const { return params_.heads / params_.kv_heads; }
-  __device__ __forceinline__ int first_head() const { return kv_head_ * group(); }
-  __device__ __forceinline__ int end_of_heads() const { return first_head() + group(); }
+  __device__ __forceinline__ int first_head() const { return first_query_head<head_split>(params_, kv_head_); }
+  __device__ __forceinline__ int end_of_heads() const { return first_head() + query_heads<head_split>(params_); }
   __device__ __forceinline__ const uint32* words_of(int tile, int row) const {
     return mask_words_of(params_, batch_, head_, tile * rows + row);
   }

@@ -1,6 +1,7 @@
 // The warpgroups of attention_backward/wgmma.cuh that keep keys.
 #pragma once
 
+#include "attention_backward/wgmma_head_split.cuh"
 #include "attention_backward/wgmma_masked_ring.cuh"
 
 #if TUNESMITH_HAS_SM90A
@@ -310,7 +311,7 @@ struct Multiplier {
   }
   __device__ __forceinline__ void run() {
     const uint32 ticket = shared + Tiles::ticket_at;
-    const WgmmaKeys keys = keys_of(block_number<config.ordered>(ticket));
+    const WgmmaKeys keys = keys_of(block_number<config>(ticket));
     const AttentionParams& attention = params.backward.attention;
     const Sequence sequence = sequence_of<shape>(attention, keys.batch);
     Ring ring(attention, Visibility<shape>(attention, sequence), keys, keys.first_k + 64 * rows());
@@ -369,16 +370,19 @@ struct Multiplier {
       if constexpr (config.slopes) finish_head(keys);
     }
     // Other warpgroups read neither these rows of V, nor K once dQ is complete.
-    const WgmmaKeys written = keys_of(here(block_number<config.ordered>(ticket)));
-    write<shape.head_dim_v>(dv, DroppedPairs::factor_of(&params.backward.dropout), Tiles::v_at, params.dv, written);
+    const WgmmaKeys written = keys_of(here(block_number<config>(ticket)));
+    const int rank = config.head_split > 0 ? cluster_rank() : 0;
+    if constexpr (config.head_split > 0) HeadSplit<shape, config>{rank, group * 128 + warp * 32 + lane}.combine(dk, dv);
+    if (config.head_split == 0 || rank == 0)
+      write<shape.head_dim_v>(dv, DroppedPairs::factor_of(&params.backward.dropout), Tiles::v_at, params.dv, written);
     sync_threads(1, Tiles::threads);
-    write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, written);
+    if (config.head_split == 0 || rank == 1) write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, written);
   }
 
   /// Computes S, P and dV; another warpgroup computes dK.
   __device__ __forceinline__ void run_values() {
     const uint32 ticket = shared + Tiles::ticket_at;
-    const WgmmaKeys keys = keys_of(block_number<config.ordered>(ticket));
+    const WgmmaKeys keys = keys_of(block_number<config>(ticket));
     const AttentionParams& attention = params.backward.attention;
     const Sequence sequence = sequence_of<shape>(attention, keys.batch);
     Ring ring(attention, Visibility<shape>(attention, sequence), keys, keys.first_k + 64 * rows());
@@ -411,12 +415,12 @@ struct Multiplier {
     }
     sync_threads(1, Tiles::threads);
     write<shape.head_dim_v>(dv, DroppedPairs::factor_of(&params.backward.dropout), Tiles::v_at, params.dv,
-                            keys_of(here(block_number<config.ordered>(ticket))));
+                            keys_of(here(block_number<config>(ticket))));
   }
   /// Computes dP, dS and dK.
   __device__ __forceinline__ void run_keys() {
     const uint32 ticket = shared + Tiles::ticket_at;
-    const WgmmaKeys keys = keys_of(block_number<config.ordered>(ticket));
+    const WgmmaKeys keys = keys_of(block_number<config>(ticket));
     const AttentionParams& attention = params.backward.attention;
     Ring ring(attention, Visibility<shape>(attention, sequence_of<shape>(attention, keys.batch)), keys, keys.first_k);
 #pragma unroll
@@ -447,7 +451,7 @@ struct Multiplier {
       if constexpr (config.slopes) finish_head(keys);
     }
     sync_threads(1, Tiles::threads);
-    write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, keys_of(here(block_number<config.ordered>(ticket))));
+    write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, keys_of(here(block_number<config>(ticket))));
   }
 };
 

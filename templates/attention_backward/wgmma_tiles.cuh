@@ -30,6 +30,7 @@ struct WgmmaBackwardConfig {
   bool slopes;      ///< computes the gradient of ALiBi slopes
   bool accumulate;  ///< dK and dV are added to what their arrays hold
   int cluster;      ///< blocks that hold all keys of a key head and exchange dQ; 0: dQ is summed in the workspace
+  int head_split;   ///< blocks of a cluster that share the query heads of a key head (wgmma_head_split.cuh); 0: none do
 };
 
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
@@ -37,6 +38,7 @@ struct WgmmaBackwardTiles {
   static constexpr int multipliers = 2, threads = 128 * (multipliers + 1);  ///< of all warpgroups but that of `adders`
   static constexpr bool last_first = config.ordered && shape.bounded_right;
   static constexpr bool in_order = config.ordered || config.cluster > 0;  ///< blocks go through tiles in the same order
+  static constexpr int head_split = config.head_split;
   static constexpr bool by_gradient = config.roles == MultiplierRoles::gradients;
   static constexpr int tile_q = config.tile_q, tile_kv = by_gradient ? 64 : 64 * multipliers;
   // Shared memory: slabs of 64 columns, rows of 128 bytes, swizzled.
@@ -68,7 +70,7 @@ struct WgmmaBackwardTiles {
   /// An address as descriptors of matrices take it: in a cluster, addresses of shared memory have the block's rank in their
   /// upper bits.
   static __device__ __forceinline__ uint32 operand(uint32 address) {
-    if constexpr (config.cluster > 0) return address & ((1u << 18) - 1);
+    if constexpr (config.cluster > 0 || config.head_split > 0) return address & ((1u << 18) - 1);
     return address;
   }
   static constexpr int lse_at = sums_at + sums_bytes, delta_at = lse_at + config.stages * tile_q * 4;
@@ -117,9 +119,10 @@ struct WgmmaBackwardRegisters {
 
 /// Returns the number of the block's keys, see WgmmaKeys. If blocks wait for each other, that is the number in which they
 /// began, which is in shared memory.
-template <bool ordered>
+template <const WgmmaBackwardConfig& config>
 __device__ __forceinline__ int block_number(uint32 ticket) {
-  if constexpr (!ordered) return static_cast<int>(block_index());
+  if constexpr (config.head_split > 0) return static_cast<int>(block_index() / config.head_split);
+  if constexpr (!config.ordered) return static_cast<int>(block_index());
   return static_cast<int>(load_shared_word(ticket));
 }
 /// Where a tensor map has a position of a sequence. Maps of packed sequences have the dimensions head_dim, positions of the
@@ -150,27 +153,46 @@ struct WgmmaKeys {
 
   /// Of block `number`. `last_first`: within a section the last keys come first.
   __device__ __forceinline__ WgmmaKeys(const AttentionBackwardParams& params, int tile_kv, int number, bool last_first) {
-    const int per_section = params.attention.heads_per_section * params.kv_tiles;
-    const int section = number / per_section, rest = number - section * per_section;
-    const int first = section * params.attention.heads_per_section, all = params.attention.batch * params.attention.kv_heads;
-    const int heads = all - first < params.attention.heads_per_section ? all - first : params.attention.heads_per_section;
-    const int tile = rest / heads, head = first + rest - tile * heads;
+    // The first section may have fewer heads than the others: the long blocks of a small last one would begin late.
+    const int per_section = params.attention.heads_per_section, all = params.attention.batch * params.attention.kv_heads;
+    const int in_first = (all - 1) % per_section + 1, later = number - in_first * params.kv_tiles;
+    const int section = later / (per_section * params.kv_tiles);
+    const int rest = later < 0 ? number : later - section * per_section * params.kv_tiles;
+    const int in_section = later < 0 ? in_first : per_section, tile = rest / in_section;
+    const int head = (later < 0 ? 0 : in_first + section * per_section) + rest - tile * in_section;
     batch = head / params.attention.kv_heads;
     kv_head = head - batch * params.attention.kv_heads;
     first_k = (last_first ? params.kv_tiles - 1 - tile : tile) * tile_kv;
   }
 };
 
+/// The query heads of a block: those of its key head, or if the blocks of a cluster share them (`head_split`), a part.
+template <int head_split>
+__device__ __forceinline__ int first_query_head(const AttentionParams& params, int kv_head) {
+  const int group = params.heads / params.kv_heads;
+  if constexpr (head_split > 0) return kv_head * group + cluster_rank() * group / head_split;
+  return kv_head * group;
+}
+template <int head_split>
+__device__ __forceinline__ int query_heads(const AttentionParams& params) {
+  const int group = params.heads / params.kv_heads;
+  if constexpr (head_split > 0) {
+    const int rank = cluster_rank();
+    return (rank + 1) * group / head_split - rank * group / head_split;
+  }
+  return group;
+}
+
 /// The Q tiles of a block: QueryRing, or MaskedQueryRing with a mask_mod.
 template <const AttentionShape& shape, typename Tiles, bool ordered>
-using RingOf = typename AttentionFeatures<shape>::template Ring<Tiles::tile_q, Tiles::tile_kv, ordered>;
+using RingOf = typename AttentionFeatures<shape>::template Ring<Tiles::tile_q, Tiles::tile_kv, ordered, Tiles::head_split>;
 
 /// The Q tiles that see some of a block's keys, those of one head after the other, in a ring. Without a mask, blocks start
 /// at different tiles, so that they do not add to the same sums of dQ at the same time. If the additions are ordered, all
 /// begin with their first tile, and no block waits for one that begins later: additions are in the order of the keys, or,
 /// where later keys have later first tiles, such as under a causal mask, in the opposite order. There a block is always
 /// ahead of the one that waits for it.
-template <const AttentionShape& shape, int tile_q, int tile_kv, bool ordered>
+template <const AttentionShape& shape, int tile_q, int tile_kv, bool ordered, int head_split>
 class QueryRing {
  public:
   __device__ __forceinline__ QueryRing(const AttentionParams& params, const Visibility<shape>& visibility,
@@ -178,8 +200,8 @@ class QueryRing {
     const KeyRange seen = queries_of<shape>(visibility, keys.first_k, keys.first_k + tile_kv - 1);
     begin_ = seen.begin / tile_q;
     end_ = seen.empty() ? begin_ : (seen.end + tile_q - 1) / tile_q;
-    const int group = params.heads / params.kv_heads;
-    first_head_ = keys.kv_head * group;
+    const int group = query_heads<head_split>(params);
+    first_head_ = first_query_head<head_split>(params, keys.kv_head);
     last_head_ = first_head_ + group - 1;
     tile_ = begin_;
     if constexpr (!ordered && !shape.bounded_left && !shape.bounded_right)

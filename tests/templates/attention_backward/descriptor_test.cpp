@@ -204,6 +204,33 @@ TEST(AttentionBackwardDescriptor, ConfigurationsWithoutAddersAreCompletedWithout
   EXPECT_THROW(completed("adders=1,ahead=1"), Error);
 }
 
+// Few key heads make few blocks. Then the blocks of a cluster share the query heads of a key head.
+TEST(AttentionBackwardDescriptor, HeadSplitsFillTheDevice) {
+  const auto split_of = [](const std::string& fields) {
+    const Config config = op().parse(normal(fields + ",head_dim=128"))->default_config(hopper());
+    const Value* const split = config.fields.find("head_split");
+    return split == nullptr ? std::int64_t{0} : std::get<std::int64_t>(*split);
+  };
+  const std::string causal = ",causal=bottom-right";
+  EXPECT_EQ(split_of("heads=64,kv_heads=8,seq_q=4096" + causal), 2);          // 256 blocks
+  EXPECT_EQ(split_of("batch=4,heads=16,kv_heads=2,seq_q=4096" + causal), 2);  // 256 blocks
+  EXPECT_EQ(split_of("heads=32,kv_heads=8,seq_q=2048" + causal), 2);          // 128 blocks
+  EXPECT_EQ(split_of("heads=32,kv_heads=4,seq_q=2048" + causal), 4);          // 64 blocks
+  EXPECT_EQ(split_of("heads=32,kv_heads=1,seq_q=4096" + causal), 8);          // 32 blocks
+  EXPECT_EQ(split_of("heads=32,kv_heads=1,seq_q=4096"), 8);
+  EXPECT_EQ(split_of("heads=32,kv_heads=8,seq_q=8192" + causal), 0);  // 512 blocks
+  EXPECT_EQ(split_of("heads=64,kv_heads=8,seq_q=4096"), 0);           // 256 blocks of the same length
+  EXPECT_EQ(split_of("heads=28,kv_heads=4,seq_q=3000" + causal), 4);  // of 1 and 2 heads
+  EXPECT_EQ(split_of("batch=4,heads=16,seq_q=1024" + causal), 0);     // nothing to share
+  EXPECT_EQ(split_of("heads=32,kv_heads=1,seq_q=4096,deterministic=1" + causal), 0);
+  const test::Case c = test::case_of("attention_backward", "batch=3,heads=8,kv_heads=2,seq_q=700,seq_kv=500,head_dim=64",
+                                     hopper(), "head_split=4");
+  const LaunchPlan plan = op().parse(c.problem)->launch_plan(c.config, hopper());
+  EXPECT_EQ(plan.kernels[plan.main_kernel].cluster.x, 4U);
+  EXPECT_EQ(plan.kernels[plan.main_kernel].grid.x, 3U * 2 * 4 * 4);
+  EXPECT_EQ(plan.sums_in_any_order, std::vector<std::string>{"dq"});
+}
+
 // Sections that fit into L2, but at least 1.5 times the blocks that run at once, all of about the same size.
 TEST(AttentionBackwardDescriptor, SectionsOfKeyHeadsFillTheDevice) {
   const auto heads_per_section = [](const char* fields, std::int64_t kv_tiles) {
@@ -281,6 +308,12 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
            {"seq_q=64,heads=4,head_dim=256", apart + ",cluster=2", "roles=gradients has cluster=0"},
            {"seq_q=512,heads=4,head_dim=128", "variant=wgmma,roles=keys,tile_q=64,stages=3,ahead=1,cluster=4",
             "shared memory"},
+           {shape, narrow + ",head_split=2", "head_split is 2; allowed: at most 1"},
+           {shape + ",kv_heads=2,deterministic=1", narrow + ",head_split=2", "has all query heads"},
+           {shape + ",kv_heads=2", narrow + ",cluster=4,head_split=2", "for roles=keys and cluster=0"},
+           {"seq_q=512,heads=4,kv_heads=2,head_dim=256", apart + ",head_split=2", "for roles=keys and cluster=0"},
+           {"seq_q=512,heads=4,kv_heads=2,head_dim=128,head_dim_v=64",
+            "variant=wgmma,roles=keys,tile_q=64,stages=2,ahead=0,head_split=2", "in the place of Q and dO"},
            {shape + ",dq_alignment=8", narrow, "dq"},
            {shape + ",dout_seq_stride=0", narrow, "dout"},
            {"seq_q=0,seq_kv=9,head_dim=64", narrow, "empty"}})

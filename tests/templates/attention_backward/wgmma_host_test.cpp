@@ -125,6 +125,57 @@ TEST_F(AttentionBackwardWgmmaHost, Clusters) {
   verify_all(cases);
 }
 
+// Clusters whose blocks share the query heads of a key head: of all sizes, with every option, with sequences that end within
+// a tile, and with keys that no query sees.
+TEST_F(AttentionBackwardWgmmaHost, HeadSplits) {
+  constexpr const char* tree =
+      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux&) { return k <= q && (q / 16 == k / 16 || (k + h + b) "
+      "% 5 == 0); }";
+  struct Split {
+    const char *fields, *config, *mask_mod;
+  };
+  std::vector<Case> cases;
+  for (const auto& [fields, config, mask_mod] : std::vector<Split>{
+           {"seq_q=200,seq_kv=300,head_dim=128,heads=4,kv_heads=2,causal=bottom-right",
+            "tile_q=64,stages=2,ahead=0,adders=1,head_split=2", ""},
+           {"seq_q=100,seq_kv=150,head_dim=64,heads=8,kv_heads=2,dtype=f16",
+            "tile_q=128,stages=2,ahead=0,adders=1,head_split=4", ""},
+           {"seq_q=70,seq_kv=130,head_dim=64,heads=8,causal=top-left,batch=2,kv_heads=1",
+            "tile_q=64,stages=2,ahead=1,head_split=8", ""},
+           {"seq_q=100,seq_kv=300,head_dim=96,heads=4,kv_heads=1,causal=top-left,accumulate=1",
+            "tile_q=64,stages=2,ahead=1,head_split=2", ""},
+           {"seq_q=150,seq_kv=200,head_dim=128,heads=5,kv_heads=1,alibi=1,dslopes=1,softcap=20",
+            "tile_q=64,stages=2,ahead=0,head_split=2", ""},
+           {"seq_q=150,seq_kv=200,head_dim=80,heads=4,kv_heads=1,window_left=70,window_right=20,dropout=0.3,dropout_seed=4",
+            "tile_q=64,stages=3,ahead=0,head_split=4", ""},
+           {"seq_q=200,seq_kv=300,head_dim=64,heads=4,kv_heads=2,batch=4,varlen=1,total_q=330,total_kv=410,causal=bottom-"
+            "right",
+            "tile_q=64,stages=2,ahead=0,adders=1,head_split=2", ""},
+           {"seq_q=200,seq_kv=300,head_dim=64,heads=4,kv_heads=1,batch=2", "tile_q=64,stages=2,ahead=0,head_split=4",
+            tree}}) {
+    Problem problem{"attention_backward", parse_fields(fields, "fields")};
+    if (mask_mod[0] != '\0') problem.fields.set("mask_mod", std::string(mask_mod));
+    cases.push_back({find_op("attention_backward").normalize(problem),
+                     Config{parse_fields(std::string("variant=wgmma,roles=keys,") + config, "config")}});
+  }
+  verify_all(cases);
+}
+
+// The exchange of a head split: a missing barrier or a wrong rank changes dk or dv.
+TEST_F(AttentionBackwardWgmmaHost, DetectsWrongHeadSplits) {
+  const Case split{test::normalized("attention_backward", "seq_q=100,seq_kv=150,head_dim=64,heads=4,kv_heads=1"),
+                   Config{parse_fields("variant=wgmma,roles=keys,tile_q=64,stages=2,ahead=0,head_split=4", "config")}};
+  test::expect_detected(split,
+                        {
+                            {"send(dv, rank - 1);", "send(dv, rank);"},
+                            {"takes_part && (rank & distance) == 0", "false"},
+                            {"takes_part && (rank & distance) != 0", "false"},
+                            {"sync_cluster();  // what came before has been read", ""},
+                            {"kv_head * group + cluster_rank() * group / head_split", "kv_head * group"},
+                        },
+                        device_, compiler_);
+}
+
 TEST_F(AttentionBackwardWgmmaHost, UserFunctions) {
   std::vector<Case> cases;
   for (const char* name : {"relative_bias", "softcap", "alibi"}) {
