@@ -22,6 +22,18 @@ TypedConfig default_simt(const Settings& settings, const DeviceInfo& device) {
   }
   // Four queries and four keys to a thread.
   config.threads = std::clamp(config.tile_q * 4, 64, 256);
+  const auto fills = [&](const TypedConfig& one) {
+    const std::int64_t tiles = (settings.seq_q + one.tile_q - 1) / one.tile_q;
+    return tiles * settings.heads * settings.batch >= std::int64_t{4} * device.sm_count;
+  };
+  const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
+  if (config.threads < 256 || widest > 128 || !fills(config)) return config;
+  // Eight queries, or sixteen if the output takes few registers: faster on an H200 (bench/LOG.md).
+  config.threads = 128;
+  TypedConfig twice = config;
+  twice.tile_q = 128;
+  const bool has_registers = widest <= 64 && settings.score_mod.empty() && settings.dropout == 0;
+  if (has_registers && config.tile_kv == 64 && twice.smem_bytes(settings) <= half && fills(twice)) return twice;
   return config;
 }
 
@@ -205,7 +217,7 @@ TypedConfig default_config(Variant variant, const Settings& settings, const Devi
 
 TypedConfig default_config(const Settings& settings, const DeviceInfo& device) {
   if (is_decoding(settings))
-    if (const TypedConfig config = default_split(settings, device); why_invalid(config, settings, device).empty())
+    if (const TypedConfig config = default_decoding(settings, device); why_invalid(config, settings, device).empty())
       return config;
   for (const Variant variant : {Variant::wgmma, Variant::mma}) {
     // Emulated only where a configuration names it.

@@ -21,6 +21,9 @@ std::string why_split_invalid(const TypedConfig& config, const Settings& setting
 int split_count(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);
 
 TypedConfig default_split(const Settings& settings, const DeviceInfo& device);
+/// Returns the one that decoding uses without tuning: in clusters, if heads share keys and single blocks would not fill the
+/// device.
+TypedConfig default_decoding(const Settings& settings, const DeviceInfo& device);
 void add_split(const Settings& settings, const DeviceInfo& device, bool full, std::vector<TypedConfig>& space);
 
 }  // namespace tunesmith::attention
