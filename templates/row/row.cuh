@@ -153,10 +153,9 @@ __device__ __forceinline__ int64 column_of(int i, int thread_rank) {
 
 /// Returns whether vector i of every thread is known to be beyond the `end` of a row that has fewer columns than its kernel
 /// has room for. The same for all threads of the group, so that the following vectors cost one branch. Only where
-/// instructions are the limit: in parts of warps, and with accesses to pairs and elements, for four at once, so that their
-/// instructions overlap. Rows that leave early have short loads, so that every other access is asked about. Do not ask
-/// before the first use of all vectors, unless the row leaves_early: loads whose only uses are behind a branch are issued
-/// late. And ask only `if constexpr (shape.least_cols > 0)`: a call changes the schedule.
+/// instructions are the limit: in parts of warps, and with pairs and elements, for four at once, whose instructions overlap
+/// (two in staged rows). Do not ask before the first use of all vectors, unless the row leaves_early: loads whose only uses
+/// are behind a branch are issued late. And ask only `if constexpr (shape.least_cols > 0)`: a call changes the schedule.
 template <const RowShape& shape, int group_size>
 __device__ __forceinline__ bool beyond_row(int64 end, int i) {
   constexpr bool may_be = shape.least_cols > 0 && (shape.vector <= 2 || group_size < 32);
