@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <optional>
 
 #include "templates/row/geometry.h"
 #include "templates/row/model.h"
@@ -76,6 +78,22 @@ TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
+/// A block with 9 to 16 values of a masked row in each of its 1024 threads, if the kernel is for one width. 0.75 (bf16) and
+/// 0.79 (f32) of the time of others at 16384 columns on an H100; for 20000 columns and in the kernel of a bucket of widths,
+/// hybrid is faster.
+std::optional<TypedConfig> masked_block_default(const Shape& shape, const DeviceInfo& device) {
+  constexpr int least_values = 9, most_values = 16;
+  TypedConfig config;
+  config.threads = 1024;
+  config.min_blocks = 1;
+  if (may_pack(shape)) config.registers = Registers::packed;
+  const std::int64_t values = config.vectors_per_thread(shape) * shape.vector();
+  if (shape.options.mask == Mask::none || shape.actual_cols > 0 || values < least_values || values > most_values ||
+      !why_invalid(config, shape, device).empty())
+    return std::nullopt;
+  return with_hints(config, shape, device);
+}
+
 /// Few threads with a moderate share in registers, converted once: on an H200 the fastest choice if exponentials stay
 /// resident for the gradient.
 TypedConfig keeping_exponentials(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
@@ -123,8 +141,21 @@ TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   config.unroll = medium_rows ? 8 : wide || !long_rows ? 4 : 2;
   config.threads =
       medium_rows ? 128 : threads_for(shape.vectors_per_row(), config.unroll, 32, wide || long_rows ? 512 : 256);
+  // A row a little longer than a tile would leave most threads without work for half of the time.
+  constexpr double few_idle = 1.35;
+  const std::int64_t tile = std::int64_t{config.threads} * config.unroll;
+  const auto vectors = static_cast<double>(shape.vectors_per_row());
+  if (config.threads == 512 &&
+      std::ceil(vectors / static_cast<double>(tile)) * static_cast<double>(tile) > few_idle * vectors)
+    config.threads = 256;
   bound_registers(config, shape, device);
   return config;
+}
+
+/// Returns whether not all blocks of a grid run at the same time. A loss alone is then faster in two kernels: 0.6 to 0.93 of
+/// the time on an H100.
+bool takes_turns(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  return config.variant == Variant::grid && shape.rows * config.blocks_per_row > config.min_blocks * device.sm_count;
 }
 
 /// Returns whether rows occupy a third to half of the multiprocessors, and are so short that two or three blocks would take
@@ -216,14 +247,16 @@ bool holds_two_rows(TypedConfig& config, const Shape& shape, const DeviceInfo& d
   return may_pack(shape) && config.vectors_per_thread(shape) == vectors && why_invalid(config, shape, device).empty();
 }
 
-/// Row programs of several stages with arrays [col] and rows of 16 bits: up to 64 values in a thread, converted once,
+/// Row programs of several stages with arrays [col] and rows of 16 bits: up to 32 or 64 values in a thread, converted once,
 /// because each stage reads them again; longer rows packed. On an H200, 0.75 to 1.00 of the time of the block with the most
 /// rows in flight (bench/LOG.md).
 TypedConfig program_blocks(const TypedConfig& most_rows, const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t values_of_thread = 64, long_row = 32 << 10;
-  // Programs that write bytes take more registers, with which only one block of 512 threads fits.
-  const std::int64_t too_long_row = shape.inputs == 1 && !shape.has_bytes() ? (64 << 10) + 1 : 48 << 10;
+  constexpr std::int64_t long_row = 32 << 10;
   const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
+  // Programs that write bytes take more registers, with which only one block of 512 threads fits.
+  const bool simple = shape.inputs == 1 && !shape.has_bytes();
+  const std::int64_t too_long_row = simple ? (64 << 10) + 1 : 48 << 10;
+  const std::int64_t values_of_thread = simple && shape.cols <= 4096 ? 32 : 64;
   if (!shape.is_program || shape.exchanges < 2 || shape.column_bytes == 0 || size_of(shape.input) != 2 || shape.shifted() ||
       row_bytes >= too_long_row)
     return most_rows;
@@ -360,8 +393,10 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   if (shape.rows * 2 <= device.sm_count && row_bytes >= worth_sharing_bytes) {
     if (reads_rows_alone(shape, device))
       if (const TypedConfig config = lone_reader_default(shape, device); valid(config)) return config;
-    for (const Variant variant : {Variant::grid, Variant::split})
-      if (const TypedConfig config = default_config(variant, shape, device); valid(config)) return config;
+    for (const Variant variant : {Variant::grid, Variant::split}) {
+      const TypedConfig config = default_config(variant, shape, device);
+      if (valid(config) && !(shape.is_loss() && !shape.writes && takes_turns(config, shape, device))) return config;
+    }
   }
 
   // A row that is read once and reduced to a number need not be resident. Tiles of two_pass would be larger than the rows of
@@ -387,6 +422,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   if (worth_streaming(shape, device))
     if (const TypedConfig streamed = default_config(Variant::pipeline, shape, device); valid(streamed)) return streamed;
 
+  if (const std::optional<TypedConfig> alone = masked_block_default(shape, device)) return *alone;
   const TypedConfig block = default_config(Variant::block, shape, device);
   const TypedConfig hybrid = default_config(Variant::hybrid, shape, device);
   const TypedConfig cluster = default_config(Variant::cluster, shape, device);
@@ -395,13 +431,6 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   const bool crowded = expectation(block, shape, device).row_values > 64 && valid(hybrid);
   if (valid(block) && block.min_blocks > (crowded ? hybrid.min_blocks : 1))
     return pairs_in_blocks(program_blocks(block, shape, device), shape, device);
-  // With a mask, hybrid's share in shared memory costs more than a block alone: 1.28 times the time at 16384 columns (f32).
-  if (shape.options.mask != Mask::none) {
-    TypedConfig alone = block;
-    alone.threads = 1024;
-    alone.min_blocks = 1;
-    if (valid(alone) && expectation(alone, shape, device).row_values <= most_masked_values) return alone;
-  }
   if (valid(hybrid) && hybrid.min_blocks > 1) return hybrid;
   if (valid(cluster) && cluster.min_blocks > 1) return cluster;
   for (const TypedConfig& config : {block, hybrid, cluster})

@@ -62,9 +62,14 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
     config.registers = Registers::float32;
     bound_registers(config, config.view(shape), device);
   } else if (!shape.shifted() && shape.cols > narrow_cols && shape.column_bytes == 0) {
-    // The widest row would take twice the lanes that most rows of the bucket need.
-    const TypedConfig usual = default_config(middle_of_bucket(shape), device);
-    if (usual.variant != Variant::warp) return best;
+    // The lanes of the widest row may be twice those that most rows of the bucket need.
+    constexpr double few_idle = 1.15;
+    const Shape middle = middle_of_bucket(shape);
+    const TypedConfig usual = default_config(middle, device);
+    const auto accesses = [&](const TypedConfig& warp) {  // of a row, with those of idle lanes
+      return static_cast<double>(warp.vectors_per_thread(middle) * warp.lanes);
+    };
+    if (usual.variant != Variant::warp || accesses(best) <= few_idle * accesses(usual)) return best;
     config.lanes = usual.lanes;
     config.threads = 128;
   }

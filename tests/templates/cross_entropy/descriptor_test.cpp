@@ -143,7 +143,8 @@ TEST(CrossEntropyDescriptor, DefaultsFillAMultiprocessor) {
   for (const auto& [fields, start] :
        {std::pair{"rows=8192,cols=32000", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
         {"rows=8192,cols=128256", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
-        {"rows=8192,cols=8200", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
+        {"rows=8192,cols=8200", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
+        {"rows=8192,cols=12288", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
         {"rows=8192,cols=24576,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
         {"rows=8192,cols=32000,dtype=bf16", "variant=two_pass,threads=128,unroll=8,min_blocks=9,"},
         {"rows=8192,cols=50257,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
@@ -172,7 +173,9 @@ TEST(CrossEntropyDescriptor, OneBlockReadsARowIfRowsTakeAThirdOfTheDevice) {
        {std::pair{"rows=64,cols=128256,dtype=bf16",
                   "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,load=streaming,"},
         {"rows=64,cols=128256", "variant=two_pass,threads=1024,unroll=8,blocks_per_sm=0,load=streaming,"},
-        {"rows=64,cols=262144", "variant=grid,"},
+        {"rows=64,cols=262144", "variant=split,"},
+        {"rows=29,cols=869723,dtype=bf16", "variant=split,"},
+        {"rows=16,cols=262144", "variant=grid,threads=256,blocks_per_row=32,"},
         {"rows=32,cols=128256,dtype=bf16", "variant=grid,"},
         {"rows=1,cols=262144,dtype=bf16", "variant=grid,threads=256,blocks_per_row=32,register_vectors=4,"}}) {
     const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(hopper());

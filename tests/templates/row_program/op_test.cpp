@@ -195,12 +195,16 @@ TEST(RowProgramDescription, EveryCandidateIsValidAndTheDefaultIsFirst) {
   }
 }
 
-// Two blocks of 512 threads with 64 registers each fit. Programs that write bytes take more.
-TEST(RowProgramDescription, LongNormsHaveBlocksOf512Threads) {
+// Up to 4096 columns, 32 values in a thread. Two blocks of 512 threads with 64 registers each fit. Programs that write bytes
+// take more.
+TEST(RowProgramDescription, NormsHaveTheThreadsOfTheFastestBlocks) {
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   for (const auto& [program, cols, start] :
        {std::tuple{"layer_norm", 32768, "variant=block,threads=512,min_blocks=1,registers=packed,"},
+        {"layer_norm", 4096, "variant=block,threads=128,min_blocks=6,registers=float32,"},
+        {"layer_norm", 8192, "variant=block,threads=128,min_blocks=4,registers=float32,"},
         {"layer_norm", 16384, "variant=block,threads=256,min_blocks="},
+        {"shipped rms_norm_e4m3", 4096, "variant=block,threads=64,min_blocks="},
         {"shipped layer_norm_e4m3", 32768, "variant=block,threads=256,min_blocks="},
         {"shipped add_layer_norm", 16384, "variant=block,threads=256,min_blocks="}}) {
     const std::string fields = "rows=1024,cols=" + std::to_string(cols) + ",dtype=bf16";
