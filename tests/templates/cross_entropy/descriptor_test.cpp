@@ -158,12 +158,24 @@ TEST(CrossEntropyDescriptor, DefaultsFillAMultiprocessor) {
 TEST(CrossEntropyDescriptor, DefaultsKeepRowsOf32KiBInRegisters) {
   for (const auto& [fields, start] :
        {std::pair{"rows=32768,cols=4096", "variant=block,threads=128,min_blocks=10,registers=float32,load=plain,"},
-        {"rows=16384,cols=4160", "variant=block,threads=160,min_blocks=8,registers=float32,load=plain,"},
+        {"rows=16384,cols=4160", "variant=block,threads=160,min_blocks=8,registers=float32,load=streaming,"},
         {"rows=16384,cols=8192", "variant=block,threads=256,min_blocks=5,registers=float32,load=plain,"},
         {"rows=16384,cols=16384,dtype=bf16", "variant=block,threads=256,min_blocks=5,registers=packed,load=plain,"},
         {"rows=32768,cols=8192,dtype=bf16", "variant=block,threads=128,min_blocks=10,registers=packed,load=plain,"}}) {
     const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(hopper());
     EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
+  }
+}
+
+// Up to eight times the size of L2, loads are streaming.
+TEST(CrossEntropyDescriptor, DefaultsOfMediumLossesStream) {
+  for (const auto& [fields, hint] : {std::pair{"rows=32768,cols=4096,dtype=bf16", "load=streaming"},
+                                     {"rows=65536,cols=400,dtype=bf16", "load=streaming"},
+                                     {"rows=64,cols=128256", "load=streaming"},
+                                     {"rows=8192,cols=128256", "load=plain"},
+                                     {"rows=32768,cols=400,gradient=in_place", "load=plain"}}) {
+    const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(hopper());
+    EXPECT_NE(config.text().find(hint), std::string::npos) << fields << ": " << config.text();
   }
 }
 
