@@ -178,6 +178,7 @@ NOTES = {kernels.CURRENT: "", kernels.CHANGED: " (1)", kernels.UNKNOWN: " (2)"}
 def summary(source):
     """The README's table: speed over that of the alternative, mean and lowest."""
     rows, states = [], set()
+    gpus = sorted({source.run(row[2])["gpu"] for row in SUMMARY})
     for problem, alternative, name, applies, value in SUMMARY:
         run, cells = source.run(name), [cell for cell in source.cells(name) if applies(cell)]
         chosen = [value(cell) for cell in cells]
@@ -185,11 +186,12 @@ def summary(source):
         for cell in cells:
             commits.setdefault(cell.get("commit") or commit_of(run), set()).add(kernels.cell_state(run, cell, source.digests))
         states.update(*commits.values())
+        on = "" if len(gpus) == 1 else run["gpu"].split()[1] + ", "  # such as H100 of "NVIDIA H100 80GB HBM3"
         rows.append([problem, alternative, f"**{geomean(chosen):.2f}**", f"{min(chosen):.2f}", str(len(chosen)),
-                     ", ".join(commit + "".join(NOTES[state] for state in NOTES if state in found)
+                     on + ", ".join(commit + "".join(NOTES[state] for state in NOTES if state in found)
                                for commit, found in commits.items())])
-    gpus = sorted({source.run(row[2])["gpu"] for row in SUMMARY})
-    lines = [f"Speed over the alternative's in one run on one {' or '.join(gpus)}. Peers: torch, torch.compile, Triton, Liger.", "",
+    where = f" on one {gpus[0]}" if len(gpus) == 1 else ""
+    lines = [f"Speed over the alternative's in one run{where}. Peers: torch, torch.compile, Triton, Liger.", "",
              *tables.markdown(["problem", "alternative", "geometric mean", "lowest", "cells", "measured at"], rows)]
     notes = {kernels.CHANGED: "(1) The kernels have changed since.",
              kernels.UNKNOWN: "(2) The digest of the kernels was not recorded."}
