@@ -168,8 +168,8 @@ int best_head_split(const TypedConfig& config, const Settings& settings, const D
     const int parts = split.blocks_of_tile();
     const double blocks = static_cast<double>(unsplit * parts), places = cost.filled * device.sm_count;
     const double waves = forward.bounded_right() ? std::max(2.3, blocks / places) : std::ceil(blocks / places);
-    const double heads = static_cast<double>((group + parts - 1) / parts);  // of the block that has most
-    const double time = waves * heads * cost.time;
+    const std::int64_t heads = (group + parts - 1) / parts;  // of the block that has most
+    const double time = waves * static_cast<double>(heads) * cost.time;
     if (least == 0 || time < least) least = time, best = cost.head_split;
   }
   return best;

@@ -29,8 +29,9 @@ int threads_for(std::int64_t accesses, std::int64_t each, int least, int most) {
   return power_of_two_up((accesses + each - 1) / each, least, most);
 }
 
-/// Sets the cache hints that are best without measurements: keep loaded data in L2 if the arrays are far larger than it. Losses
-/// alone are tuned to streaming loads up to 270 MB on an H200 and 200 MB on an H100, by up to 10 and 17%; beyond, nothing differs.
+/// Sets the cache hints that are best without measurements: keep loaded data in L2 if the arrays are far larger than it.
+/// Losses alone are tuned to streaming loads up to 270 MB on an H200 and 200 MB on an H100, by up to 10 and 17%; beyond,
+/// nothing differs.
 TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
   const bool has_policies = device.arch.number() >= 80;
   if (shape.is_loss() && !shape.writes && config.smem_bytes(shape) == 0) {
