@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
+#include <ostream>
+#include <string>
 #include <vector>
 
 #include "tests/support/gpu_kernels.h"
@@ -23,13 +25,18 @@ using test::Case;
 
 class AttentionBackwardGpu : public test::GpuKernels {};
 
-TEST_F(AttentionBackwardGpu, EveryProblemInEveryVariant) {
-  verify_all(test::backward_cases(test::backward_problems(false), device().info(), 3, 7));
+class AttentionBackwardGpuParts : public AttentionBackwardGpu, public testing::WithParamInterface<std::size_t> {};
+constexpr std::size_t parts = 6;
+
+TEST_P(AttentionBackwardGpuParts, EveryProblemInEveryVariant) {
+  verify_all(test::part_of(test::backward_cases(test::backward_problems(false), device().info(), 3, 7), GetParam(), parts));
 }
 
-TEST_F(AttentionBackwardGpu, TensorCoresOnEveryProblem) {
-  verify_all(test::backward_cases(test::backward_problems(true), device().info(), 3, 107));
+TEST_P(AttentionBackwardGpuParts, TensorCoresOnEveryProblem) {
+  verify_all(test::part_of(test::backward_cases(test::backward_problems(true), device().info(), 3, 107), GetParam(), parts));
 }
+
+INSTANTIATE_TEST_SUITE_P(All, AttentionBackwardGpuParts, testing::Range(std::size_t{0}, parts));
 
 // Verifies the search spaces of common shapes like the tuner.
 TEST_F(AttentionBackwardGpu, SearchSpacesOfCommonShapes) {
@@ -238,55 +245,65 @@ class DeviceProblem {
   std::vector<void*> addresses_;
 };
 
-TEST_F(AttentionBackwardGpu, RepeatsAreEqualBitForBit) {
-  const char* const grouped = "seq_q=2048,head_dim=128,heads=8,kv_heads=2,causal=bottom-right";
-  for (const auto& [fields, variant] : std::vector<std::pair<const char*, std::string>>{
-           {grouped, "mma"},
-           {"seq_q=2048,head_dim=128,heads=8,causal=bottom-right,deterministic=1", ""},
-           {"seq_q=2048,head_dim=64,heads=16,kv_heads=4,deterministic=1", ""},
-           {"seq_q=2048,head_dim=256,heads=8,window_left=500,deterministic=1", ""},
-           {"seq_q=900,head_dim=128,heads=8,batch=8,varlen=1,total_q=4000,total_kv=5000,deterministic=1,causal=bottom-right",
-            ""},
-           {"seq_q=2048,head_dim=64,heads=8,kv_heads=2,alibi=1,dslopes=1", "wgmma"},
-           {"seq_q=512,head_dim=128,heads=16,batch=8", "wgmma,cluster=4"},
-           {"seq_q=1000,head_dim=64,heads=16,kv_heads=4,batch=8,causal=bottom-right", "wgmma,cluster=8"},
-           {"seq_q=1000,head_dim=128,heads=8,kv_heads=1,causal=bottom-right", "wgmma,head_split=8"},
-           {"seq_q=1024,head_dim=64,heads=8,dropout=0.2", "mma"},
-           {"seq_q=1024,head_dim=64,heads=8,dropout=0.2,deterministic=1", ""},
-           {grouped, "wgmma"},
-           {"seq_q=1024,head_dim=64,heads=8,alibi=1,dslopes=1,sinks=1,dsinks=1,dtype=f16", "mma"},
-           {"seq_q=512,head_dim=64,heads=4,dtype=f32", "simt"},
-           {"seq_q=1024,head_dim=64,heads=8,batch=2,deterministic=1,daux=bias", ""},
-           {"seq_q=1024,head_dim=64,heads=8,batch=2,deterministic=1,daux=bias", "mma"}}) {
-    if (variant.starts_with("wgmma") && name(device().info().arch) != "sm_90a") continue;
-    Problem problem{"attention_backward", parse_fields(fields, "fields")};
-    if (problem.fields.contains("daux")) problem.fields.set("score_mod", test::mod_example("relative_bias"));
-    problem = find_op(problem.op).normalize(problem);
-    const ParsedProblemPtr parsed = find_op("attention_backward").parse(problem);
-    DeviceProblem on_device(*engine_, *parsed);
-    PrepareOptions options;
-    if (!variant.empty()) options.config.fields = parse_fields("variant=" + variant, "config");
-    const Plan plan = engine_->prepare(problem, options);
-    std::map<std::string, std::vector<std::byte>> first;
-    const bool ordered = problem.fields.contains("deterministic") || variant.find("cluster") != std::string::npos;
-    for (int repeat = 0; repeat < (ordered ? 1000 : 50); ++repeat) {
-      plan.launch(on_device.addresses());
-      engine_->synchronize();
-      for (const ArrayInfo& info : parsed->arrays()) {
-        // wgmma sums dq in any order.
-        if (!info.output || (variant.starts_with("wgmma") && !ordered && info.name == "dq")) continue;
-        // One block alone sums the others.
-        if (repeat % 20 != 0 && info.name != "dq" && !info.name.starts_with("daux")) continue;
-        std::vector<std::byte> result = on_device.fetch(info.name);
-        if (repeat == 0)
-          first[info.name] = std::move(result);
-        else
-          ASSERT_EQ(first[info.name] == result, true)
-              << variant << " " << fields << ": " << info.name << ", repeat " << repeat;
-      }
+struct Repeated {
+  const char* fields;
+  std::string variant;
+
+  friend std::ostream& operator<<(std::ostream& out, const Repeated& problem) {
+    return out << problem.fields << ' ' << problem.variant;
+  }
+};
+class AttentionBackwardGpuRepeats : public AttentionBackwardGpu, public testing::WithParamInterface<Repeated> {};
+
+TEST_P(AttentionBackwardGpuRepeats, AreEqualBitForBit) {
+  const auto& [fields, variant] = GetParam();
+  if (variant.starts_with("wgmma") && name(device().info().arch) != "sm_90a") GTEST_SKIP() << "wgmma is sm_90a's";
+  Problem problem{"attention_backward", parse_fields(fields, "fields")};
+  if (problem.fields.contains("daux")) problem.fields.set("score_mod", test::mod_example("relative_bias"));
+  problem = find_op(problem.op).normalize(problem);
+  const ParsedProblemPtr parsed = find_op("attention_backward").parse(problem);
+  DeviceProblem on_device(*engine_, *parsed);
+  PrepareOptions options;
+  if (!variant.empty()) options.config.fields = parse_fields("variant=" + variant, "config");
+  const Plan plan = engine_->prepare(problem, options);
+  std::map<std::string, std::vector<std::byte>> first;
+  const bool ordered = problem.fields.contains("deterministic") || variant.find("cluster") != std::string::npos;
+  for (int repeat = 0; repeat < (ordered ? 1000 : 50); ++repeat) {
+    plan.launch(on_device.addresses());
+    engine_->synchronize();
+    for (const ArrayInfo& info : parsed->arrays()) {
+      // wgmma sums dq in any order.
+      if (!info.output || (variant.starts_with("wgmma") && !ordered && info.name == "dq")) continue;
+      // One block alone sums the others.
+      if (repeat % 20 != 0 && info.name != "dq" && !info.name.starts_with("daux")) continue;
+      std::vector<std::byte> result = on_device.fetch(info.name);
+      if (repeat == 0)
+        first[info.name] = std::move(result);
+      else
+        ASSERT_EQ(first[info.name] == result, true)
+            << variant << " " << fields << ": " << info.name << ", repeat " << repeat;
     }
   }
 }
+
+const Repeated repeated[] = {
+    {"seq_q=2048,head_dim=128,heads=8,kv_heads=2,causal=bottom-right", "mma"},
+    {"seq_q=2048,head_dim=128,heads=8,causal=bottom-right,deterministic=1", ""},
+    {"seq_q=2048,head_dim=64,heads=16,kv_heads=4,deterministic=1", ""},
+    {"seq_q=2048,head_dim=256,heads=8,window_left=500,deterministic=1", ""},
+    {"seq_q=900,head_dim=128,heads=8,batch=8,varlen=1,total_q=4000,total_kv=5000,deterministic=1,causal=bottom-right", ""},
+    {"seq_q=2048,head_dim=64,heads=8,kv_heads=2,alibi=1,dslopes=1", "wgmma"},
+    {"seq_q=512,head_dim=128,heads=16,batch=8", "wgmma,cluster=4"},
+    {"seq_q=1000,head_dim=64,heads=16,kv_heads=4,batch=8,causal=bottom-right", "wgmma,cluster=8"},
+    {"seq_q=1000,head_dim=128,heads=8,kv_heads=1,causal=bottom-right", "wgmma,head_split=8"},
+    {"seq_q=1024,head_dim=64,heads=8,dropout=0.2", "mma"},
+    {"seq_q=1024,head_dim=64,heads=8,dropout=0.2,deterministic=1", ""},
+    {"seq_q=2048,head_dim=128,heads=8,kv_heads=2,causal=bottom-right", "wgmma"},
+    {"seq_q=1024,head_dim=64,heads=8,alibi=1,dslopes=1,sinks=1,dsinks=1,dtype=f16", "mma"},
+    {"seq_q=512,head_dim=64,heads=4,dtype=f32", "simt"},
+    {"seq_q=1024,head_dim=64,heads=8,batch=2,deterministic=1,daux=bias", ""},
+    {"seq_q=1024,head_dim=64,heads=8,batch=2,deterministic=1,daux=bias", "mma"}};
+INSTANTIATE_TEST_SUITE_P(All, AttentionBackwardGpuRepeats, testing::ValuesIn(repeated));
 
 // NaN in other packed sequences does not reach a gradient.
 TEST_F(AttentionBackwardGpu, PackedSequencesAreIndependent) {

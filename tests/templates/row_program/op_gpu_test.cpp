@@ -17,13 +17,18 @@ using test::Case;
 
 class RowProgramGpu : public test::GpuKernels {};
 
-TEST_F(RowProgramGpu, EveryProgramInEveryVariant) {
+class RowProgramGpuParts : public RowProgramGpu, public testing::WithParamInterface<std::size_t> {};
+constexpr std::size_t parts = 4;
+
+TEST_P(RowProgramGpuParts, EveryProgramInEveryVariant) {
   const std::vector<Case> cases = test::all_row_program_cases(device().info());
   std::set<std::string> variants;
   for (const Case& c : cases) variants.insert(c.config.variant());
   EXPECT_GE(variants.size(), has_clusters() ? 7U : 6U);
-  verify_all(cases);
+  verify_all(test::part_of(cases, GetParam(), parts));
 }
+
+INSTANTIATE_TEST_SUITE_P(All, RowProgramGpuParts, testing::Range(std::size_t{0}, parts));
 
 TEST_F(RowProgramGpu, ProgramsOfF64InEveryVariant) {
   std::vector<Case> cases = test::f64_row_program_cases(device().info());
