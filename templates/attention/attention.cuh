@@ -28,8 +28,8 @@ struct AttentionShape {
 
 /// Compile-time choices of the generated source, so that it contains only the code of enabled options:
 ///   Tiles<most_q, tile_kv>     KeyTiles, or MaskedKeyTiles with a mask_mod
-///   Ring<tile_q, tile_kv, ordered, head_split>  QueryRing, or MaskedQueryRing with a mask_mod, for backward kernels on
-///   wgmma Cap, CapSteps, Bias, BiasSteps, Sink  SoftCap, SoftCapSteps, Alibi, AlibiSteps and Sinks, if the shape has them
+///   Ring<tile_q, ...>          QueryRing, or MaskedQueryRing with a mask_mod, for backward kernels on wgmma
+///   Cap, CapSteps, Bias, BiasSteps, Sink  SoftCap, SoftCapSteps, Alibi, AlibiSteps and Sinks, if the shape has them
 ///   Chunks                     AlignedChunks or UnalignedChunks, for kernels on mma.sync
 ///   Dropped                    DroppedPairs, with dropout
 template <const AttentionShape& shape>

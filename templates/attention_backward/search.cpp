@@ -1,9 +1,9 @@
 // The search space of configurations of attention's backward pass, and the default without tuning.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
-#include <utility>
 
 #include "templates/attention_backward/config.h"
 #include "tunesmith/error.h"
@@ -153,10 +153,11 @@ struct SplitCost {
 /// Measured on an H100 (bench/LOG.md). Clusters of 4 and 8 leave multiprocessors of some GPCs empty.
 constexpr std::array<SplitCost, 4> split_costs{{{0, 1, 1}, {2, 1, 1.04}, {4, 0.91, 1.2}, {8, 0.85, 1.3}}};
 
-/// Returns the head split with the shortest estimated time. Under a causal mask the longest block has twice the work of the
-/// mean, and blocks begin in the order of their lengths; otherwise all take as long.
+/// Returns the head split of a valid configuration with the shortest estimated time. Under a causal mask the longest block
+/// has twice the work of the mean, and blocks begin in the order of their lengths; otherwise all take as long.
 int best_head_split(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   const attention::Settings& forward = settings.forward;
+  if (config.variant != Variant::wgmma || forward.group() == 1) return 0;
   const std::int64_t kept = config.kept(Pass::keys), group = forward.group();
   const std::int64_t unsplit = (forward.seq_kv + kept - 1) / kept * forward.kv_heads * forward.batch;
   TypedConfig split = config;
@@ -175,16 +176,13 @@ int best_head_split(const TypedConfig& config, const Settings& settings, const D
   return best;
 }
 
-std::vector<TypedConfig> configs_of(Variant variant, const Settings& settings, const DeviceInfo& device) {
-  std::vector<TypedConfig> configs;
+std::vector<TypedConfig> configs_of(Variant variant, const Settings& settings) {
   switch (variant) {
     case Variant::simt: return simt_configs();
     case Variant::mma: return mma_configs(settings);
-    case Variant::wgmma:
-      configs = wgmma_configs(settings);
-      for (TypedConfig& config : configs) config.head_split = best_head_split(config, settings, device);
+    case Variant::wgmma: return wgmma_configs(settings);
   }
-  return configs;
+  return {};
 }
 
 /// Returns a configuration with half and with twice the head split.
@@ -197,9 +195,12 @@ std::vector<TypedConfig> other_head_splits(const TypedConfig& config) {
 
 /// Returns the first valid configuration of a variant, or the first one.
 TypedConfig default_config(Variant variant, const Settings& settings, const DeviceInfo& device) {
-  const std::vector<TypedConfig> configs = configs_of(variant, settings, device);
-  for (const TypedConfig& config : configs)
-    if (why_invalid(config, settings, device).empty()) return config;
+  std::vector<TypedConfig> configs = configs_of(variant, settings);
+  for (TypedConfig& config : configs)
+    if (why_invalid(config, settings, device).empty()) {
+      config.head_split = best_head_split(config, settings, device);
+      return config;
+    }
   return configs.front();
 }
 
@@ -243,10 +244,11 @@ Config complete_config(const Config& partial, const Settings& settings, const De
 std::vector<Config> search_space(const Settings& settings, const DeviceInfo& device, Effort effort) {
   std::vector<TypedConfig> candidates{default_config(settings, device)};
   constexpr std::size_t quick = 9;  // of a variant
-  const auto add = [&](const std::vector<TypedConfig>& configs) {
+  const auto add = [&](std::vector<TypedConfig> configs) {
     std::size_t count = 0;
-    for (const TypedConfig& config : configs) {
+    for (TypedConfig& config : configs) {
       if (!why_invalid(config, settings, device).empty()) continue;
+      config.head_split = best_head_split(config, settings, device);
       if (effort == Effort::full || ++count <= quick) candidates.push_back(config);
     }
   };
@@ -255,10 +257,10 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
   if (hopper)
     for (const TypedConfig& other : other_head_splits(candidates.front())) candidates.push_back(other);
   if (hopper && effort == Effort::quick) {
-    add(configs_of(Variant::wgmma, settings, device));
+    add(wgmma_configs(settings));
     candidates.push_back(default_config(Variant::mma, settings, device));
   } else if (candidates.front().variant != Variant::simt) {
-    if (hopper) add(configs_of(Variant::wgmma, settings, device));
+    if (hopper) add(wgmma_configs(settings));
     add(mma_configs(settings));
     candidates.push_back(default_config(Variant::simt, settings, device));
   } else {

@@ -26,10 +26,8 @@ struct HeadSplit {
   /// Takes part in the barriers of combine(). All other threads.
   static __device__ __forceinline__ void attend() {
     sync_warp();
-    sync_cluster();
-    sync_cluster();
 #pragma unroll
-    for (int distance = 2; distance < blocks; distance *= 2) {
+    for (int distance = 1; distance < blocks; distance *= 2) {
       sync_cluster();
       sync_cluster();
     }

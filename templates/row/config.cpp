@@ -185,7 +185,7 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   if (shape.backward()) around += 8;
   if (shape.backward() && shape.vector() <= 2 && registers == Registers::float32) around = 14;  // few elements under way
   if (shape.logarithm) around += 6;
-  if (shape.options.mask != Mask::none) around += 14;
+  if (shape.is_masked()) around += 14;
   if (shape.shifted() && shape.vector() <= 2) around += 8;  // many vectors may cross the end of the row
   if (halved) elements /= 2;
   if (variant == Variant::persistent) around += batch * (2 * shape.exchanged_floats + 4);

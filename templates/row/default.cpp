@@ -34,7 +34,7 @@ int threads_for(std::int64_t accesses, std::int64_t each, int least, int most) {
 /// nothing differs.
 TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
   const bool has_policies = device.arch.number() >= 80;
-  if (shape.is_loss() && !shape.writes && config.smem_bytes(shape) == 0) {
+  if (shape.is_loss_alone() && config.smem_bytes(shape) == 0) {
     if (shape.traffic_bytes() <= 8 * device.l2_bytes) config.load = LoadHint::streaming;
     return config;
   }
@@ -73,7 +73,7 @@ bool starts_at_pairs(Shape shape) {
 
 TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
   // More row values per thread are slow to compile and leave few threads.
-  const double most_values = shape.options.mask == Mask::none ? 96 : most_masked_values;
+  const double most_values = shape.is_masked() ? most_masked_values : 96;
   std::vector<TypedConfig> blocks = ranked_blocks(shape, device);
   for (const TypedConfig& config : blocks)
     if (expectation(config, shape, device).row_values <= most_values) return config;
@@ -94,7 +94,7 @@ std::optional<TypedConfig> masked_block_default(const Shape& shape, const Device
   config.min_blocks = 1;
   if (may_pack(shape)) config.registers = Registers::packed;
   const std::int64_t values = config.vectors_per_thread(shape) * shape.vector();
-  if (shape.options.mask == Mask::none || shape.actual_cols > 0 || values < least_values || values > most_values ||
+  if (!shape.is_masked() || shape.actual_cols > 0 || values < least_values || values > most_values ||
       !why_invalid(config, shape, device).empty())
     return std::nullopt;
   return with_hints(config, shape, device);
@@ -158,10 +158,11 @@ TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
-/// Returns whether not all blocks of a grid run at the same time. A loss alone is then faster in two kernels: 0.6 to 0.93 of
-/// the time on an H100.
+/// Returns whether a grid computes a loss alone with blocks that do not all run at the same time. Two kernels then take 0.71
+/// to 0.93 of the time on an H100.
 bool takes_turns(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  return config.variant == Variant::grid && shape.rows * config.blocks_per_row > config.min_blocks * device.sm_count;
+  return shape.is_loss_alone() && config.variant == Variant::grid &&
+         shape.rows * config.blocks_per_row > config.min_blocks * device.sm_count;
 }
 
 /// Returns whether rows occupy a third to half of the multiprocessors, and are so short that two or three blocks would take
@@ -169,7 +170,7 @@ bool takes_turns(const TypedConfig& config, const Shape& shape, const DeviceInfo
 /// columns on an H200 0.78 (bf16) and 0.87 (f32) of the time of a grid.
 bool reads_rows_alone(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t too_long_bytes = 512 << 10;
-  return shape.is_loss() && !shape.writes && shape.rows * 3 > device.sm_count && shape.rows * 2 <= device.sm_count &&
+  return shape.is_loss_alone() && shape.rows * 3 > device.sm_count && shape.rows * 2 <= device.sm_count &&
          shape.cols * size_of(shape.input) <= too_long_bytes;
 }
 
@@ -180,9 +181,8 @@ TypedConfig lone_reader_default(const Shape& shape, const DeviceInfo& device) {
   config.variant = Variant::two_pass;
   config.threads = 1024;
   config.unroll = threads_for(shape.vectors_per_row(), tiles * config.threads, 1, 8);
-  config.load = LoadHint::streaming;
   bound_registers(config, shape, device);
-  return config;
+  return with_hints(config, shape, device);
 }
 
 /// Elementwise programs: few accesses for each thread of a warp or a block. Rows that start and end at pairs have accesses
@@ -401,7 +401,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
       if (const TypedConfig config = lone_reader_default(shape, device); valid(config)) return config;
     for (const Variant variant : {Variant::grid, Variant::split}) {
       const TypedConfig config = default_config(variant, shape, device);
-      if (valid(config) && !(shape.is_loss() && !shape.writes && takes_turns(config, shape, device))) return config;
+      if (valid(config) && !takes_turns(config, shape, device)) return config;
     }
   }
 
@@ -419,7 +419,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
     if (valid(narrow)) return narrow;
   }
   const TypedConfig warp = default_config(Variant::warp, shape, device);
-  const int arrays = shape.inputs + (shape.options.mask == Mask::none ? 0 : 1);
+  const int arrays = shape.inputs + (shape.is_masked() ? 1 : 0);
   if (warp.vectors_per_thread(shape) * arrays <= most_vectors_of_a_lane && valid(warp)) return warp;
 
   if (shape.column_sums > 0)

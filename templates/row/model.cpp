@@ -19,8 +19,6 @@ constexpr double wanted_of_warps = 16;
 constexpr double share_with_mask = 0.5;
 constexpr double near_best = 0.95;
 
-bool is_masked(const Shape& shape) { return shape.options.mask != Mask::none; }
-
 /// Returns the bytes of an element over all inputs and of its mask, as they are loaded.
 double loaded_bytes(const Shape& shape) {
   std::int64_t bytes = shape.options.mask == Mask::add ? size_of(shape.options.mask_dtype) : 1;
@@ -31,7 +29,7 @@ double loaded_bytes(const Shape& shape) {
 /// Returns the registers per thread that should hold the row: those of a masked row are fewer by the words of its mask.
 double wanted_values_of_blocks(const Shape& shape) {
   constexpr double word_bytes = 4;
-  return is_masked(shape) ? share_with_mask * wanted_of_blocks * word_bytes / loaded_bytes(shape) : wanted_of_blocks;
+  return shape.is_masked() ? share_with_mask * wanted_of_blocks * word_bytes / loaded_bytes(shape) : wanted_of_blocks;
 }
 
 double row_values(const TypedConfig& config, const Shape& shape) {
@@ -83,7 +81,7 @@ Expectation expectation(const TypedConfig& config, const Shape& shape, const Dev
   const double held =
       std::min(room, std::ceil(rows / device.sm_count));  // with few rows, more room does not hold more of them
   Expectation result;
-  const bool masked = !warp && is_masked(shape);
+  const bool masked = !warp && shape.is_masked();
   const double element_bytes = masked ? loaded_bytes(shape) : static_cast<double>(shape.resident_element_bytes());
   const double enough = warp ? enough_bytes_of_warps : (masked ? share_with_mask : 1) * enough_bytes_of_blocks;
   result.bytes = held * static_cast<double>(shape.cols) * element_bytes;

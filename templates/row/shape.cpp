@@ -93,7 +93,7 @@ std::string Shape::problem_class() const {
   if (options.causal) text += ",causal";
   if (options.valid_cols) text += ",valid_cols";
   if (options.safe) text += ",safe";
-  if (options.mask != Mask::none) {
+  if (is_masked()) {
     text += options.mask == Mask::add ? ",add=" + std::string(name(options.mask_dtype)) : ",keep";
     text += ":" + std::to_string(mask_vector()) + (options.mask_row_stride == 0 ? "b" : "");
   }

@@ -55,6 +55,9 @@ struct Shape {
   bool backward() const noexcept { return inputs == 2 && !is_program; }
   /// Returns whether rows have a loss, perhaps with its gradient.
   bool is_loss() const noexcept { return !is_program && (!writes || keeps_exponentials); }
+  /// Returns whether the kernel computes a loss without its gradient.
+  bool is_loss_alone() const noexcept { return is_loss() && !writes; }
+  bool is_masked() const noexcept { return options.mask != Mask::none; }
   /// Returns whether elements are f64. Values and sums of a row are double then, as large as two floats.
   bool wide() const noexcept { return input == DType::f64 || computes_in_f64; }
   /// Returns the registers that a value of a row takes.

@@ -94,7 +94,7 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
   if (options.causal) text += member("causal", true);
   if (options.valid_cols) text += member("valid_cols", true);
   if (options.safe) text += member("safe", true);
-  if (options.mask != Mask::none) text += member("mask_vector", shape.mask_vector());
+  if (shape.is_masked()) text += member("mask_vector", shape.mask_vector());
   if (shape.wide()) text += member("wide", true);
   if (shape.staged_rows > 0) text += member("staged_rows", shape.staged_rows);
   text += "};\n\n" + features(shape, more);

@@ -248,7 +248,6 @@ TEST(AttentionDescriptor, EveryCandidateIsValidAndTheDefaultIsFirst) {
       op().parse(normal("seq_q=64,head_dim=64"))->why_invalid(hopper(), Config{parse_fields("variant=none", "config")}), "");
 }
 
-// Tensor maps hold the strides and sizes of the arrays and the size of a box.
 // The fastest configurations of the shipped records.
 TEST(AttentionDescriptor, DefaultsAreThoseOfTuningOnAnH200) {
   const std::string decoding = "head_dim=128,heads=32,kv_heads=8,seq_q=1,", f32 = "dtype=f32,batch=4,";
@@ -268,6 +267,7 @@ TEST(AttentionDescriptor, DefaultsAreThoseOfTuningOnAnH200) {
   }
 }
 
+// Tensor maps hold the strides and sizes of the arrays and the size of a box.
 TEST(AttentionDescriptor, TensorMapsDescribeTheArrays) {
   const test::Case c = test::case_of("attention",
                                      "batch=3,heads=6,kv_heads=2,seq_q=1000,seq_kv=777,head_dim=96,head_dim_v=64,"

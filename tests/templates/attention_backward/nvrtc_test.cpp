@@ -142,6 +142,7 @@ TEST_F(AttentionBackwardNvrtc, WgmmaWithUserFunctionsFitsIntoRegisters) {
   ASSERT_GT(sources.size(), 7U);
   compile_all(sources);
 }
+
 // Multipliers of 200 registers of tiles keep 208; with fewer, ptxas would serialize their products.
 TEST_F(AttentionBackwardNvrtc, MultipliersSpareRegistersForTheBlockMask) {
   const std::string documents =

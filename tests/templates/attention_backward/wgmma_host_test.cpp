@@ -84,12 +84,14 @@ TEST_F(AttentionBackwardWgmmaHost, DetectsWrongFirstAdditions) {
                         device_, compiler_);
 }
 
+/// A mask_mod that depends on batch, head, query and key.
+constexpr const char* tree =
+    "__device__ bool mask_mod(int b, int h, int q, int k, const Aux&) { return k <= q && (q / 16 == k / 16 || (k + h + b) "
+    "% 5 == 0); }";
+
 // Clusters that add dq in shared memory: of all sizes, with blocks that have no keys, Q tiles that see no keys,
 // several heads of a key head, and every option that the other kernels have.
 TEST_F(AttentionBackwardWgmmaHost, Clusters) {
-  constexpr const char* tree =
-      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux&) { return k <= q && (q / 16 == k / 16 || (k + h + b) "
-      "% 5 == 0); }";
   constexpr const char* blocks =
       "__device__ bool mask_mod(int, int h, int q, int k, const Aux&) { return q / 128 == k / 128 + h; }";
   struct Clustered {
@@ -128,9 +130,6 @@ TEST_F(AttentionBackwardWgmmaHost, Clusters) {
 // Clusters whose blocks share the query heads of a key head: of all sizes, with every option, with sequences that end within
 // a tile, and with keys that no query sees.
 TEST_F(AttentionBackwardWgmmaHost, HeadSplits) {
-  constexpr const char* tree =
-      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux&) { return k <= q && (q / 16 == k / 16 || (k + h + b) "
-      "% 5 == 0); }";
   struct Split {
     const char *fields, *config, *mask_mod;
   };

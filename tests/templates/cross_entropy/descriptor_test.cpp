@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <set>
 
 #include "tests/templates/softmax/cases.h"
@@ -138,33 +139,34 @@ TEST(CrossEntropyDescriptor, LossWithoutGradientReadsLogitsOnce) {
   }
 }
 
-// A few large blocks with bounded registers, for maximum occupancy.
-TEST(CrossEntropyDescriptor, DefaultsFillAMultiprocessor) {
-  for (const auto& [fields, start] :
-       {std::pair{"rows=8192,cols=32000", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
-        {"rows=8192,cols=128256", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
-        {"rows=8192,cols=8200", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
-        {"rows=8192,cols=12288", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
-        {"rows=8192,cols=24576,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
-        {"rows=8192,cols=32000,dtype=bf16", "variant=two_pass,threads=128,unroll=8,min_blocks=9,"},
-        {"rows=8192,cols=50257,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
-        {"rows=4096,cols=262144,dtype=bf16", "variant=two_pass,threads=512,unroll=2,min_blocks=4,"}}) {
+/// Expects the default of each loss to begin with a text.
+void expect_defaults(std::initializer_list<std::pair<const char*, const char*>> losses) {
+  for (const auto& [fields, start] : losses) {
     const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(hopper());
     EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
   }
 }
 
+// A few large blocks with bounded registers, for maximum occupancy.
+TEST(CrossEntropyDescriptor, DefaultsFillAMultiprocessor) {
+  expect_defaults({{"rows=8192,cols=32000", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
+                   {"rows=8192,cols=128256", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
+                   {"rows=8192,cols=8200", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
+                   {"rows=8192,cols=12288", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
+                   {"rows=8192,cols=24576,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
+                   {"rows=8192,cols=32000,dtype=bf16", "variant=two_pass,threads=128,unroll=8,min_blocks=9,"},
+                   {"rows=8192,cols=50257,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
+                   {"rows=4096,cols=262144,dtype=bf16", "variant=two_pass,threads=512,unroll=2,min_blocks=4,"}});
+}
+
 // Rows of up to 32 KiB stay in the registers of a block.
 TEST(CrossEntropyDescriptor, DefaultsKeepRowsOf32KiBInRegisters) {
-  for (const auto& [fields, start] :
-       {std::pair{"rows=32768,cols=4096", "variant=block,threads=128,min_blocks=10,registers=float32,load=plain,"},
-        {"rows=16384,cols=4160", "variant=block,threads=160,min_blocks=8,registers=float32,load=streaming,"},
-        {"rows=16384,cols=8192", "variant=block,threads=256,min_blocks=5,registers=float32,load=plain,"},
-        {"rows=16384,cols=16384,dtype=bf16", "variant=block,threads=256,min_blocks=5,registers=packed,load=plain,"},
-        {"rows=32768,cols=8192,dtype=bf16", "variant=block,threads=128,min_blocks=10,registers=packed,load=plain,"}}) {
-    const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(hopper());
-    EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
-  }
+  expect_defaults(
+      {{"rows=32768,cols=4096", "variant=block,threads=128,min_blocks=10,registers=float32,load=plain,"},
+       {"rows=16384,cols=4160", "variant=block,threads=160,min_blocks=8,registers=float32,load=streaming,"},
+       {"rows=16384,cols=8192", "variant=block,threads=256,min_blocks=5,registers=float32,load=plain,"},
+       {"rows=16384,cols=16384,dtype=bf16", "variant=block,threads=256,min_blocks=5,registers=packed,load=plain,"},
+       {"rows=32768,cols=8192,dtype=bf16", "variant=block,threads=128,min_blocks=10,registers=packed,load=plain,"}});
 }
 
 // Up to eight times the size of L2, loads are streaming.
@@ -181,18 +183,14 @@ TEST(CrossEntropyDescriptor, DefaultsOfMediumLossesStream) {
 
 // 132 multiprocessors: two blocks of a grid would share each of 64 rows, four each of 32 rows.
 TEST(CrossEntropyDescriptor, OneBlockReadsARowIfRowsTakeAThirdOfTheDevice) {
-  for (const auto& [fields, start] :
-       {std::pair{"rows=64,cols=128256,dtype=bf16",
-                  "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,load=streaming,"},
-        {"rows=64,cols=128256", "variant=two_pass,threads=1024,unroll=8,blocks_per_sm=0,load=streaming,"},
-        {"rows=64,cols=262144", "variant=split,"},
-        {"rows=29,cols=869723,dtype=bf16", "variant=split,"},
-        {"rows=16,cols=262144", "variant=grid,threads=256,blocks_per_row=32,"},
-        {"rows=32,cols=128256,dtype=bf16", "variant=grid,"},
-        {"rows=1,cols=262144,dtype=bf16", "variant=grid,threads=256,blocks_per_row=32,register_vectors=4,"}}) {
-    const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(hopper());
-    EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
-  }
+  expect_defaults(
+      {{"rows=64,cols=128256,dtype=bf16", "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,load=streaming,"},
+       {"rows=64,cols=128256", "variant=two_pass,threads=1024,unroll=8,blocks_per_sm=0,load=streaming,"},
+       {"rows=64,cols=262144", "variant=split,"},
+       {"rows=29,cols=869723,dtype=bf16", "variant=split,"},
+       {"rows=16,cols=262144", "variant=grid,threads=256,blocks_per_row=32,"},
+       {"rows=32,cols=128256,dtype=bf16", "variant=grid,"},
+       {"rows=1,cols=262144,dtype=bf16", "variant=grid,threads=256,blocks_per_row=32,register_vectors=4,"}});
 }
 
 // A configuration of online has min_blocks only if it limits registers.
