@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "templates/row/few_rows.h"
 #include "templates/row/geometry.h"
 #include "templates/row/model.h"
 #include "templates/row/persistent.h"
@@ -163,6 +164,13 @@ TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
 bool takes_turns(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   return shape.is_loss_alone() && config.variant == Variant::grid &&
          shape.rows * config.blocks_per_row > config.min_blocks * device.sm_count;
+}
+
+/// Returns whether a grid has a block for most of the places on the device, and no more.
+bool fills_one_wave(const TypedConfig& grid, const Shape& shape, const DeviceInfo& device) {
+  const auto blocks = static_cast<double>(shape.rows * grid.blocks_per_row);
+  const auto held = static_cast<double>(std::int64_t{grid.min_blocks} * device.sm_count);
+  return blocks <= held && blocks >= 0.9 * held;
 }
 
 /// Returns whether rows occupy a third to half of the multiprocessors, and are so short that two or three blocks would take
@@ -393,6 +401,12 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   if (!shape.reduces)
     if (const TypedConfig config = with_hints(elementwise_default(shape, device), shape, device); valid(config))
       return config;
+
+  if (shape.few_and_long() && !shape.is_program) {
+    const TypedConfig by_columns = default_config(Variant::grid, shape, device);
+    if (valid(by_columns) && fills_one_wave(by_columns, shape, device)) return by_columns;
+    if (const std::optional<TypedConfig> wave = wave_default(shape, device)) return with_hints(*wave, shape, device);
+  }
 
   // Share rows if there are fewer than multiprocessors.
   constexpr std::int64_t worth_sharing_bytes = 32 << 10;

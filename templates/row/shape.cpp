@@ -100,13 +100,25 @@ std::string Shape::problem_class() const {
   return text;
 }
 
+bool Shape::few_and_long() const noexcept {
+  constexpr std::int64_t few = 256, long_row = 128 << 10;
+  const std::int64_t row = actual_cols == 0 ? cols : actual_cols;
+  return writes && reduces && !is_masked() && rows > 0 && rows <= few && row * resident_element_bytes() >= long_row;
+}
+
 std::int64_t Shape::rows_bucket() const noexcept {
-  constexpr std::int64_t most = std::int64_t{1} << 26;
+  constexpr std::int64_t most = std::int64_t{1} << 26, of_octave = 8;
+  if (few_and_long()) {
+    const auto octave = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(rows)));
+    const std::int64_t step = std::max<std::int64_t>(octave / of_octave, 1);
+    return (rows + step - 1) / step * step;
+  }
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(rows, 1, most))));
 }
 
 std::int64_t Shape::tuned_rows_bucket() const noexcept {
   constexpr std::int64_t full = 65536;
+  if (few_and_long()) return rows_bucket();
   return half_octave(std::clamp<std::int64_t>(rows, 1, full));
 }
 

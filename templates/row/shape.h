@@ -58,6 +58,9 @@ struct Shape {
   /// Returns whether the kernel computes a loss without its gradient.
   bool is_loss_alone() const noexcept { return is_loss() && !writes; }
   bool is_masked() const noexcept { return options.mask != Mask::none; }
+  /// Returns whether rows are written that are so few and long that the number of blocks for each of them decides how many
+  /// multiprocessors work.
+  bool few_and_long() const noexcept;
   /// Returns whether elements are f64. Values and sums of a row are double then, as large as two floats.
   bool wide() const noexcept { return input == DType::f64 || computes_in_f64; }
   /// Returns the registers that a value of a row takes.
@@ -88,6 +91,7 @@ struct Shape {
   /// Returns the same problem as the kernel for its bucket sees it.
   Shape with_capacity() const;
   /// Returns the rows for which the kernel of a capacity is chosen: a power of two, so that few kernels serve all numbers.
+  /// Of few long rows, whose number decides the blocks for each of them, there are up to eight buckets an octave.
   std::int64_t rows_bucket() const noexcept;
   /// Returns the bucket of rows that tuning is keyed on: from 65536 rows on, every GPU is full for every configuration.
   std::int64_t tuned_rows_bucket() const noexcept;

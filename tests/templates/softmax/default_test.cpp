@@ -133,10 +133,67 @@ TEST(SoftmaxDefault, LongRowsStreamWhereThatIsFaster) {
         {"log_softmax_backward", "rows=1024,cols=65536,dtype=bf16", "variant=pipeline,threads=512,blocks_per_row=4,"},
         {"softmax", "rows=1024,cols=131072", "variant=cluster,"},
         {"log_softmax", "rows=1024,cols=131072,dtype=bf16", "variant=cluster,"},
-        {"softmax_backward", "rows=100,cols=131072", "variant=cluster,"},
+        {"softmax_backward", "rows=100,cols=131072", "variant=grid,"},
         {"softmax_backward", "rows=1024,cols=131073", "variant=cluster,"},
         {"softmax", "rows=1024,cols=131072,dtype=bf16,mask=keep", "variant=cluster,"}})
     EXPECT_TRUE(default_of(op, fields).starts_with(start)) << op << " " << fields << ": " << default_of(op, fields);
+}
+
+// Blocks of a grid hold all rows at once, or those of a wave, and fill the device.
+TEST(SoftmaxDefault, FewLongRowsFillTheDevice) {
+  const auto expect_use = [](const char* name, const std::string& fields, const Config& config, std::int64_t rows,
+                             int most_waves, double least_use) {
+    ASSERT_EQ(config.variant(), "grid") << name << " " << fields << ": " << config.text();
+    const row::TypedConfig typed = row::TypedConfig::parse(config);
+    const std::int64_t held = std::int64_t{typed.min_blocks} * h100().sm_count, groups = held / typed.blocks_per_row;
+    const std::int64_t waves = (rows + groups - 1) / groups;
+    EXPECT_LE(waves, most_waves) << name << " " << fields << ": " << config.text();
+    EXPECT_GE(static_cast<double>(rows * typed.blocks_per_row), least_use * static_cast<double>(held * waves))
+        << name << " " << fields << ": " << config.text();
+  };
+  const struct {
+    const char* op;
+    std::int64_t rows, cols;
+    const char* more;
+    int waves;
+  } problems[] = {
+      {"softmax", 75, 66528, "", 1},
+      {"softmax", 24, 232138, "", 1},
+      {"softmax", 70, 267082, ",dtype=bf16", 1},
+      {"softmax", 1, 1 << 20, "", 1},
+      {"softmax_backward", 24, 837473, "", 4},
+      {"softmax_backward", 121, 619041, ",dtype=bf16", 9},
+      {"cross_entropy", 29, 869723, ",dtype=bf16,gradient=in_place", 2},
+  };
+  for (const auto& [op, rows, cols, more, waves] : problems) {
+    const std::string fields = "rows=" + std::to_string(rows) + ",cols=" + std::to_string(cols) + more;
+    const auto problem = find_op(op).parse(test::normalized(op, fields));
+    expect_use(op, fields, problem->default_config(h100()), rows, waves, 0.78);
+    const std::optional<Config> bucket = problem->capacity_config(h100());
+    ASSERT_TRUE(bucket);
+    expect_use(op, fields, *bucket, rows, waves + 1, 0.75);
+  }
+}
+
+// All numbers of rows of a bucket need as many waves.
+TEST(SoftmaxDefault, BucketsOfFewLongRowsAreNarrow) {
+  const auto bucket = [](std::int64_t rows, std::int64_t cols) {
+    row::Shape shape;
+    shape.rows = rows;
+    shape.cols = cols;
+    return shape.rows_bucket();
+  };
+  EXPECT_EQ(bucket(5, 65536), 5);
+  EXPECT_EQ(bucket(17, 65536), 18);
+  EXPECT_EQ(bucket(75, 65536), 80);
+  EXPECT_EQ(bucket(256, 65536), 256);
+  EXPECT_EQ(bucket(257, 65536), 512);
+  EXPECT_EQ(bucket(75, 1024), 128) << "short rows";
+  for (std::int64_t rows = 1; rows <= 256; ++rows) {
+    EXPECT_GE(bucket(rows, 65536), rows);
+    EXPECT_LE(bucket(rows, 65536), rows + rows / 8 + 1);
+    EXPECT_EQ(bucket(bucket(rows, 65536), 65536), bucket(rows, 65536));
+  }
 }
 
 TEST(SoftmaxDefault, HasNoCliffsBetweenAdjacentColumns) {

@@ -1,0 +1,17 @@
+#pragma once
+// Configurations for few long rows: blocks of a cooperative grid hold as many rows as fit on the chip, so that all
+// multiprocessors work and few waves are needed. Internal to templates/row.
+
+#include <optional>
+#include <vector>
+
+#include "templates/row/config.h"
+
+namespace tunesmith::row {
+
+/// Returns the grid that needs the fewest waves, if it uses most of the device; for rows that Shape::few_and_long().
+std::optional<TypedConfig> wave_default(const Shape& shape, const DeviceInfo& device);
+/// Returns grids to try, those with the fewest waves first.
+std::vector<TypedConfig> waves_to_try(const Shape& shape, const DeviceInfo& device, bool full);
+
+}  // namespace tunesmith::row
