@@ -109,7 +109,10 @@ __device__ __forceinline__ void finish_rows(const CrossEntropyParams& params, Co
   const int lane = lane_index();
   float of_all = 1.0f;
   if constexpr (all_options.upstream == Upstream::scalar) of_all = params.upstream[0];
-  if constexpr (all_options.mean && !options.mean) of_all = divide(of_all, scratch(params, params.totals)[0]);
+  if constexpr (all_options.mean && !options.mean) {
+    await_last_kernel();  // which counts
+    of_all = divide(of_all, scratch(params, params.totals)[0]);
+  }
 
   for (int k = 0;; ++k) {
     const ResultPlace<Geometry::results> place(k);
@@ -339,6 +342,7 @@ template <typename Types, typename TargetType, const RowShape& shape, const Cros
           const PipelineConfig& config>
 __device__ __forceinline__ void cross_entropy_pipeline(const CrossEntropyParams& params) {
   static_assert(options.gradient && !options.shard && !options.smoothing && !options.argmax, "a part is two floats");
+  if constexpr (options.reduced) let_next_kernel_start();
   using Input = typename Types::Input;
   using Geometry = Pipeline<Input, shape, config>;
   using Control = PipelineControl<Geometry, config, PipelineInfo<TargetType>, PartialOf<options>, PipelineResult>;

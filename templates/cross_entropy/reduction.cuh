@@ -1,9 +1,11 @@
 // Reductions over rows: the total loss, the number of correct predictions, invalid targets, and the divisor of the mean.
 // Sums use two numbers, in an order that depends only on the number of rows. One block reduces a few thousand rows; for
-// more, many blocks write partial totals first.
+// more, many blocks write partial totals first. Each of these kernels and the row kernel may start while the one before it
+// ends, and waits for it before it reads its results.
 #pragma once
 
 #include "cross_entropy/cross_entropy.cuh"
+#include "device/dependent_launch.cuh"
 
 namespace tunesmith {
 
@@ -101,6 +103,8 @@ __device__ __forceinline__ TotalsOf<options> over_block(TotalsOf<options> totals
 /// Writes partial totals, one per block.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ void cross_entropy_partial_reduction(const ParamsOf<options>& params) {
+  let_next_kernel_start();
+  if constexpr (!before) await_last_kernel();
   const int64 begin = block_index() * rows_per_partial;
   const int64 end = begin + rows_per_partial < params.row.rows ? begin + rows_per_partial : params.row.rows;
   const TotalsOf<options> totals =
@@ -112,6 +116,8 @@ __device__ __forceinline__ void cross_entropy_partial_reduction(const ParamsOf<o
 /// Computes the final totals in one block.
 template <typename TargetType, const CrossEntropyOptions& options, bool before>
 __device__ __forceinline__ void cross_entropy_totals(const ParamsOf<options>& params) {
+  let_next_kernel_start();
+  if (!before || params.partials > 0) await_last_kernel();
   TotalsOf<options> totals;
   if (params.partials == 0) {
     totals = totals_of_rows<TargetType, options, before>(params, 0, params.row.rows);

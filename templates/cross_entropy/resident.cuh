@@ -23,6 +23,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
   // Exponentials replace the resident logits if possible and if nothing needs the logits later.
   constexpr bool keeps_logits = !options.gradient || !LogitScale<options>::plain;
 
+  if constexpr (options.reduced) let_next_kernel_start();
   Group group(params.row.workspace, params.row.groups);
   const int thread_rank = group.thread_rank();
   const LogitScale<options> scale(params);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "cross_entropy/cross_entropy.cuh"
+#include "device/dependent_launch.cuh"
 #include "device/logarithm.cuh"
 
 namespace tunesmith {
@@ -313,7 +314,10 @@ struct GradientScale {
   __device__ __forceinline__ GradientScale(const ParamsOf<options>& params, int64 row) {
     if constexpr (options.upstream == Upstream::scalar) dloss = params.upstream[0];
     if constexpr (options.upstream == Upstream::row) dloss = params.upstream[row];
-    if constexpr (options.mean) divisor = scratch(params, params.totals)[0];
+    if constexpr (options.mean) {
+      await_last_kernel();  // which counts
+      divisor = scratch(params, params.totals)[0];
+    }
     if constexpr (two_divisors<options>) rows = scratch(params, params.totals)[2];
   }
   __device__ __forceinline__ auto value() const { return options.mean ? divide(dloss, divisor) : dloss; }

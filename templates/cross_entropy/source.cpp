@@ -179,7 +179,8 @@ std::string what_for(const Settings& settings) {
   return what;
 }
 
-void complete_plan(const Settings& settings, const std::string& entry, std::span<const ArrayInfo> arrays, LaunchPlan& plan) {
+void complete_plan(const Settings& settings, const std::string& entry, std::span<const ArrayInfo> arrays,
+                   const DeviceInfo& device, LaunchPlan& plan) {
   const row::Shape& shape = settings.shape;
   Params params{};
   std::memcpy(&params.row, plan.params.data(), sizeof params.row);
@@ -233,11 +234,21 @@ void complete_plan(const Settings& settings, const std::string& entry, std::span
   if (shape.rows > 0 && sums_class_weights(settings)) kernels.push_back(one(class_weights, 1));
   if (shape.rows > 0 && settings.divides_gradient())
     for (KernelLaunch& launch : totals(count_partials, count)) kernels.push_back(std::move(launch));
+  // The kernels that count and add take as long as their launches. Each waits for the one before it, and the row kernel
+  // waits before it reads the divisor; two row kernels, and sums of class weights, are not waited for in this way.
+  const bool overlaps = device.kind == DeviceInfo::Kind::cuda && device.arch.number() >= 90;
+  const bool counts_last = overlaps && settings.divides_gradient() && !kernels.empty();
+  if (counts_last && params.partials > 0) kernels.back().overlaps = true;
+  if (counts_last && plan.kernels.size() == 1) plan.kernels.front().overlaps = true;
   if (!plan.kernels.empty()) plan.main_kernel += kernels.size();
   for (KernelLaunch& launch : plan.kernels) kernels.push_back(std::move(launch));
   // Also without rows: a sum is 0 then, and a mean NaN.
-  if (settings.has_totals())
-    for (KernelLaunch& launch : totals(sum_partials, sum)) kernels.push_back(std::move(launch));
+  if (settings.has_totals()) {
+    for (KernelLaunch& launch : totals(sum_partials, sum)) {
+      launch.overlaps = overlaps && !kernels.empty();
+      kernels.push_back(std::move(launch));
+    }
+  }
   plan.kernels = std::move(kernels);
 }
 
@@ -346,7 +357,7 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
     }
   }
 
-  complete_plan(settings, entry, array_view(), plan);
+  complete_plan(settings, entry, array_view(), device, plan);
   return plan;
 }
 

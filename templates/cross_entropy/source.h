@@ -29,6 +29,7 @@ std::string what_for(const Settings& settings);
 
 /// Completes the plan of a row kernel, whose parameters are RowParams: with those of cross-entropy, the addresses of all
 /// arrays, and the launches of the reductions over rows.
-void complete_plan(const Settings& settings, const std::string& entry, std::span<const ArrayInfo> arrays, LaunchPlan& plan);
+void complete_plan(const Settings& settings, const std::string& entry, std::span<const ArrayInfo> arrays,
+                   const DeviceInfo& device, LaunchPlan& plan);
 
 }  // namespace tunesmith::cross_entropy

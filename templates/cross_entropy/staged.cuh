@@ -81,7 +81,10 @@ struct StagedGradientScale {
 
   __device__ __forceinline__ explicit StagedGradientScale(const ParamsOf<options>& params)
       : divisor(1.0f), common(1.0f), ratio(1.0f) {
-    if constexpr (options.mean) divisor = scratch(params, params.totals)[0];
+    if constexpr (options.mean) {
+      await_last_kernel();  // which counts
+      divisor = scratch(params, params.totals)[0];
+    }
     if constexpr (options.upstream == Upstream::scalar) common = params.upstream[0];
     if constexpr (options.mean) common = divide(common, divisor);
     if constexpr (two_divisors<options>) ratio = divide(divisor, scratch(params, params.totals)[2]);
@@ -159,6 +162,7 @@ __device__ __forceinline__ void cross_entropy_of_staged_rows(const ParamsOf<opti
   Group group(params.row.workspace, params.row.groups);
   const int thread_rank = group.thread_rank();
   const LogitScale<options> scale(params);
+  if constexpr (options.reduced) let_next_kernel_start();
   const StagedGradientScale<options> by(params);
 
 #pragma unroll 1

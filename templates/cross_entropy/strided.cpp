@@ -87,7 +87,7 @@ SourceParts ParsedStridedCrossEntropy::source_parts(const Config& config) const 
   return parts;
 }
 
-LaunchPlan ParsedStridedCrossEntropy::launch_plan(const Config& config, const DeviceInfo&) const {
+LaunchPlan ParsedStridedCrossEntropy::launch_plan(const Config& config, const DeviceInfo& device) const {
   const std::string entry(op().name());
   LaunchPlan plan;
   RowParams row{};
@@ -100,7 +100,7 @@ LaunchPlan ParsedStridedCrossEntropy::launch_plan(const Config& config, const De
     plan.kernels = PositionTiles::parse(config).launches(shape(), entry);
   else
     strided::add_kernels(strided::TypedConfig::parse(config), shape(), entry, plan);
-  complete_plan(settings_, entry, array_view(), plan);
+  complete_plan(settings_, entry, array_view(), device, plan);
   return plan;
 }
 

@@ -203,6 +203,7 @@ struct FinishGradient {
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config, typename Finish>
 __device__ __forceinline__ void cross_entropy_two_pass(const ParamsOf<options>& params) {
+  if constexpr (options.reduced) let_next_kernel_start();
   over_parts<shape, config>(params.row, [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
     const FirstPass<TargetType, options> pass =

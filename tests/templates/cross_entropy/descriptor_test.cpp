@@ -238,6 +238,32 @@ TEST(CrossEntropyDescriptor, LongRowsUseThePipelineWhereSupported) {
   EXPECT_LE(streamed, 4U) << "leaves room for other variants";
 }
 
+// A kernel may start before the one before it has ended only if it waits for it itself: the kernels that count and add do,
+// and a row kernel that reads the divisor of a mean. Launched "1" so and "0" otherwise.
+TEST(CrossEntropyDescriptor, KernelsOverlapWithThoseTheyWaitFor) {
+  const auto overlaps = [](const char* op, const std::string& fields, const char* config, const char* arch) {
+    const DeviceInfo device = generic_device(parse_arch(arch));
+    const test::Case c = test::case_of(op, fields, device, config);
+    std::string text;
+    for (const KernelLaunch& kernel : c.op().parse(c.problem)->launch_plan(c.config, device).kernels)
+      text += kernel.overlaps ? '1' : '0';
+    return text;
+  };
+  const char *const loss = "cross_entropy", *const mean = "rows=100,cols=3000,reduction=mean,gradient=separate";
+  EXPECT_EQ(overlaps(loss, mean, "variant=block", "sm_80"), "000");
+  for (const char* variant : {"variant=block", "variant=grid", "variant=two_pass", "variant=cluster"})
+    EXPECT_EQ(overlaps(loss, mean, variant, "sm_90a"), "011") << variant << ": count, rows, sum";
+  EXPECT_EQ(overlaps(loss, mean, "variant=split", "sm_90a"), "0001") << "the second row kernel needs the first";
+  EXPECT_EQ(overlaps(loss, "rows=100000,cols=3000,reduction=mean,gradient=separate", "variant=block", "sm_90a"), "01111");
+  EXPECT_EQ(overlaps(loss, "rows=100,cols=3000,reduction=mean", "variant=block", "sm_90a"), "01");
+  EXPECT_EQ(overlaps(loss, "rows=100,cols=3000,reduction=sum,gradient=separate", "variant=block", "sm_90a"), "01");
+  EXPECT_EQ(overlaps(loss, "rows=100,cols=3000,reduction=none,gradient=separate", "variant=block", "sm_90a"), "0");
+  EXPECT_EQ(overlaps("cross_entropy_backward", "rows=100,cols=3000,reduction=mean,weight=1,label_smoothing=0.1",
+                     "variant=tiles", "sm_90a"),
+            "001")
+      << "class weights are added before targets are counted";
+}
+
 TEST(CrossEntropyDescriptor, ExplainsInvalidPipelineConfigurations) {
   const Op& op = find_op("cross_entropy");
   const std::string usual = "variant=pipeline,threads=256,blocks_per_row=4,stages=13,chunk_bytes=16384,ahead=1,";
