@@ -199,7 +199,7 @@ def summary(source):
 
 
 # Files of bench/plots by page, in the order of the index.
-PAGES = {"softmax": ("softmax", "cliffs", "masks", "softmax_backward", "softmax_backward_torch", "log_softmax", "accuracy"),
+PAGES = {"softmax": ("softmax", "softmax_sample", "cliffs", "masks", "softmax_backward", "softmax_backward_torch", "log_softmax", "accuracy"),
          "cross_entropy": ("cross_entropy", "cross_entropy_sample", "loss_accuracy"),
          "linear_cross_entropy": ("linear_cross_entropy",), "attention": ("attention",), "attention_backward": ("attention_backward",)}
 
