@@ -5,12 +5,34 @@
 #include "jit/host/resident_group.h"
 
 namespace tunesmith::host {
-namespace {
 
-/// How long a group waits for others to change a counter before it reports a deadlock.
-constexpr std::chrono::seconds patience{20};
+// ---- Waits for other groups ---------------------------------------------------------------------------------------------
 
-}  // namespace
+void CountWaits::change() {
+  const std::lock_guard lock(mutex_);
+  ++state_;
+  without_progress_ = 0;
+}
+
+void CountWaits::leave() {
+  const std::lock_guard lock(mutex_);
+  --threads_;
+  ++state_;
+  without_progress_ = 0;
+}
+
+std::uint64_t CountWaits::state() const {
+  const std::lock_guard lock(mutex_);
+  return state_;
+}
+
+bool CountWaits::all_wait(std::uint64_t state, std::uint64_t& noted) {
+  const std::lock_guard lock(mutex_);
+  if (state != state_) return false;
+  if (noted != state) ++without_progress_;
+  noted = state;
+  return without_progress_ == threads_;
+}
 
 void ResidentGroup::fail(Fiber& fiber, std::string what) {
   what.insert(0, fiber.group->describe(fiber) + " ");
@@ -65,11 +87,18 @@ bool ResidentGroup::wake_awaiting() noexcept {
 
 void ResidentGroup::wait_for_progress() noexcept {
   if (!wake_awaiting() || queue_head_ != nullptr) return;
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (queue_head_ == nullptr && std::chrono::steady_clock::now() < end) {
-    std::this_thread::yield();
+  waits_->change();
+  std::uint64_t noted = 0;
+  for (int round = 0; queue_head_ == nullptr; ++round) {
+    const std::uint64_t state = waits_->state();
     wake_awaiting();
+    if (queue_head_ != nullptr || waits_->all_wait(state, noted)) break;
+    if (round < 16)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));  // others may need this core
   }
+  waits_->change();
 }
 
 void ResidentGroup::await(abi::Thread& thread, const unsigned long long* word, unsigned tag) {

@@ -57,17 +57,23 @@ class Partition {
 class Launch {
  public:
   Launch(GroupPool& pool, const LaunchShape& shape, const abi::Entry& entry, const void* params)
-      : pool_(pool), shape_(shape), entry_(entry), params_(params), partition_(shape) {}
+      : pool_(pool),
+        shape_(shape),
+        entry_(entry),
+        params_(params),
+        partition_(shape),
+        threads_(static_cast<std::size_t>(std::min<std::uint64_t>(pool.workers(), partition_.groups()))),
+        waits_(threads_) {}
 
   void run() {
-    const auto others = static_cast<std::size_t>(std::min<std::uint64_t>(pool_.workers(), partition_.groups())) - 1;
     {
-      std::vector<std::jthread> threads;
-      threads.reserve(others);
+      std::vector<std::jthread> others;
+      others.reserve(threads_ - 1);
       try {
-        for (std::size_t i = 0; i < others; ++i) threads.emplace_back([this] { work(); });
+        while (others.size() + 1 < threads_) others.emplace_back([this] { work(); });
       } catch (const std::system_error&) {
         // Continue with the threads that could be started.
+        for (std::size_t started = others.size() + 1; started < threads_; ++started) waits_.leave();
       }
       work();
     }
@@ -84,7 +90,7 @@ class Launch {
       try {
         while (!stopped_ && (group_index = next_.fetch_add(1)) < partition_.groups()) {
           partition_.list_blocks(group_index, blocks);
-          group->run(blocks, params_);
+          group->run(blocks, params_, waits_);
         }
       } catch (...) {
         record(group_index);
@@ -93,6 +99,7 @@ class Launch {
     } catch (...) {
       record(group_index);
     }
+    waits_.leave();
   }
 
   void record(std::uint64_t group_index) {
@@ -108,6 +115,8 @@ class Launch {
   const abi::Entry& entry_;
   const void* const params_;
   const Partition partition_;
+  const std::size_t threads_;
+  CountWaits waits_;
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> stopped_{false};
   std::mutex mutex_;

@@ -71,8 +71,9 @@ ResidentGroup::~ResidentGroup() {
   for (Fiber* fiber : fibers_) fiber->~Fiber();
 }
 
-void ResidentGroup::run(const std::vector<Dim3>& blocks, const void* params) {
+void ResidentGroup::run(const std::vector<Dim3>& blocks, const void* params, CountWaits& waits) {
   params_ = params;
+  waits_ = &waits;
   positions_ = blocks;
   failure_.clear();
   shared_.poison_contents();

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,29 @@ struct LaunchShape {
   std::int64_t block_index(const Dim3& at) const noexcept { return std::int64_t{at.y} * grid.x + at.x; }
 };
 
+/// The operating system threads of a launch, which wait for counts that others change. Detects that each waits for another.
+/// Thread-safe.
+class CountWaits {
+ public:
+  explicit CountWaits(std::size_t threads) : threads_(threads) {}
+
+  /// Call it when a thread begins to wait: what it wrote before may be what others wait for; and when it goes on.
+  void change();
+  /// Call it when a thread runs no more groups.
+  void leave();
+  /// Returns a number that every change increments. Read it before looking for progress.
+  std::uint64_t state() const;
+  /// Notes that a waiting thread looked in this state and found no progress. Returns whether all threads did, which is a
+  /// deadlock. `noted`: the state of the thread's last note, kept by the caller; 0 at first.
+  bool all_wait(std::uint64_t state, std::uint64_t& noted);
+
+ private:
+  mutable std::mutex mutex_;
+  std::size_t threads_;
+  std::size_t without_progress_ = 0;  ///< threads that looked since the last change
+  std::uint64_t state_ = 1;
+};
+
 class ResidentGroup {
  public:
   explicit ResidentGroup(unsigned stack_shift) : stacks_(stack_shift) {}
@@ -42,8 +66,8 @@ class ResidentGroup {
   /// Allocates stacks and shared memory for `blocks` blocks; call it before run(). Throws Error(out_of_memory).
   void prepare(const LaunchShape& shape, const abi::Entry& entry, std::size_t blocks);
   /// Runs blocks until they finish; the blocks of a cluster are consecutive. Throws Error(device_failed) for a fault that
-  /// the executor detects; the group can be used again afterwards.
-  void run(const std::vector<Dim3>& blocks, const void* params);
+  /// the executor detects; the group can be used again afterwards. `waits`: of the launch.
+  void run(const std::vector<Dim3>& blocks, const void* params, CountWaits& waits);
 
   static const abi::Services& services() noexcept;
 
@@ -240,6 +264,7 @@ class ResidentGroup {
   LaunchShape shape_;
   abi::Entry entry_{};
   const void* params_ = nullptr;
+  CountWaits* waits_ = nullptr;
   std::size_t threads_ = 0;  // per block
   std::size_t blocks_ = 0;   // resident
   std::size_t cluster_blocks_ = 1;

@@ -128,7 +128,7 @@ __device__ __forceinline__ uint32 atomic_cas(uint32* word, uint32 expected, uint
   __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   return expected;
 }
-/// Runs other fibers until the word has the value; an error if no thread of the grid changes it for a long time.
+/// Runs other fibers until the word has the value; an error if no thread of the grid can change it.
 __device__ __forceinline__ void wait_for_count(const uint32* counter, uint32 count) {
   if (load_relaxed(counter) != count) host::services().wait_for_count(host::self(), counter, count);
 }

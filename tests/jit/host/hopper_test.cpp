@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "jit/host/compiler.h"
 #include "jit/host/device.h"
 #include "tests/jit/cuda/tensor_map_checks.h"
@@ -188,6 +190,52 @@ TEST_F(HostHopperFaults, ProductsTakeUntilTheThreadWaits) {
   EXPECT_EQ(results(24), std::vector<float>(128, 33));
   EXPECT_NE(error(25).find("multiplies a matrix that is not all in shared memory"), std::string::npos) << error(25);
   EXPECT_NE(error(26).find("returns without waiting for 1 of its warpgroup's products"), std::string::npos) << error(26);
+}
+
+/// Each block waits until the block `step` before it has counted itself, if there is one.
+constexpr const char* counting = R"(
+using namespace tunesmith;
+struct Params {
+  int step;
+  uint32* counts;
+};
+extern "C" __global__ void counting(const __grid_constant__ Params params) {
+  const int64 block = block_index(), awaited = block - params.step;
+  if (awaited >= 0 && awaited < 8) wait_for_count(params.counts + awaited, 1);
+  sync_block();
+  if (thread_index() == 0) add_relaxed(params.counts + block, 1);
+}
+)";
+
+TEST(HostHopperCounts, BlocksThatWaitForEachOtherFailAtOnce) {
+  struct Params {
+    int step;
+    std::uint32_t* counts;
+  };
+  HostDeviceOptions options;
+  options.workers = 3;
+  Kernels kernels(CompileRequest{"kernel.cu", TemplateSet::embedded().flatten("device/wgmma.cuh") + counting, {9, 0, 'a'}},
+                  options);
+  const KernelLaunch launch = launch_of("counting", {8}, {64});
+  for (const int step : {1, 2, 5}) {
+    std::vector<std::uint32_t> counts(8);
+    kernels.run(launch, Params{step, counts.data()});
+    EXPECT_EQ(counts, std::vector<std::uint32_t>(8, 1)) << step;
+  }
+  // Each block waits for itself; or for one that starts when another has ended.
+  for (const int step : {0, -3, -4, -5}) {
+    std::vector<std::uint32_t> counts(8);
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      kernels.run(launch, Params{step, counts.data()});
+      ADD_FAILURE() << step;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string_view(error.what()).find("waits for the count 1 of a word that is 0, and no thread is left to"),
+                std::string_view::npos)
+          << error.what();
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << step;
+  }
 }
 
 }  // namespace
