@@ -369,7 +369,7 @@ TEST(Capacity, MemoryDoesNotGrowWithTheNumberOfShapes) {
 #ifdef NDEBUG
   constexpr std::int64_t shapes = 1'000'000, warm = 20'000;
 #else
-  constexpr std::int64_t shapes = 20'000, warm = 2000;  // tunesmith_host_calls --million calls a million
+  constexpr std::int64_t shapes = 20'000, warm = 2000;  // tunesmith_host_calls --shapes 1000000 calls a million
 #endif
   if (mallinfo2().uordblks == 0) GTEST_SKIP() << "the allocator of this sanitizer does not report its size";
   EngineOptions options = fakes::in_mode(Mode::tune);
