@@ -35,8 +35,10 @@ struct Outcome {
   double max_error = 0, allowed = 0;
   std::string failure;
 
-  /// `size`: what the error is relative to; `rounding`: of the element type, not counted as an error; `limit`: of the error.
-  void compare(const char* array, const std::string& place, double found, double expected, double size, double rounding,
+  /// `place`: returns the name, called for the first wrong element only. `size`: what the error is relative to; `rounding`:
+  /// of the element type, not counted as an error; `limit`: of the error.
+  template <typename Place>
+  void compare(const char* array, const Place& place, double found, double expected, double size, double rounding,
                double limit) {
     double error = 0;
     if (!std::isfinite(expected) || !std::isfinite(found))
@@ -48,7 +50,7 @@ struct Outcome {
     if (error <= limit || !failure.empty()) return;
     std::ostringstream text;
     text.precision(9);
-    text << array << "[" << place << "] is " << found << ", the reference is " << expected << " (" << error
+    text << array << "[" << place() << "] is " << found << ", the reference is " << expected << " (" << error
          << " relative, allowed " << limit << ")";
     failure = text.str();
   }
@@ -109,8 +111,10 @@ CheckResult ParsedAttention::check_outputs(std::span<const HostArray> arrays, st
       reference.compute(at, row);
       const auto& [batch, head, query] = std::tie(at.batch, at.head, at.query);
       const std::int64_t position = at.bounds.q_start + query;
-      const std::string place =
-          "batch " + std::to_string(batch) + ", head " + std::to_string(head) + ", query " + std::to_string(query);
+      const auto place = [&at] {
+        return "batch " + std::to_string(at.batch) + ", head " + std::to_string(at.head) + ", query " +
+               std::to_string(at.query);
+      };
       // A weight has the error of its exponent twice, because the sum has it, too.
       const double allowed = allowed_relative(settings) + std::expm1(2 * (row.largest_score_error + cap_error));
       const std::int64_t start = settings.element(Side::o, batch, position, head);
@@ -118,8 +122,9 @@ CheckResult ParsedAttention::check_outputs(std::span<const HostArray> arrays, st
         const auto column = static_cast<std::size_t>(c);
         const double expected = row.output[column];
         const double rounding = std::isfinite(expected) ? spacing(settings.dtype, expected) / 2 + row.lost[column] : 0;
-        outcome.compare("o", place + ", " + std::to_string(c), read_element(settings.dtype, o.data, start + c), expected,
-                        row.size[column], rounding, allowed);
+        outcome.compare(
+            "o", [&] { return place() + ", " + std::to_string(c); }, read_element(settings.dtype, o.data, start + c),
+            expected, row.size[column], rounding, allowed);
       }
       if (lse.data == nullptr) continue;
       const std::int64_t lse_at =

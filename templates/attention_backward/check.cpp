@@ -37,9 +37,10 @@ struct Outcome {
   std::string failure;
 
   /// Compares element `at` of an array. `size`: what the error is relative to; `bound`: of the error before the result is
-  /// rounded to the array's dtype.
-  void compare(const std::string& place, const HostArray& array, std::int64_t at, bool accumulated, double gradient,
-               double size, double bound) {
+  /// rounded to the array's dtype. `place`: returns its name, called for the first wrong one only.
+  template <typename Place>
+  void compare(const Place& place, const HostArray& array, std::int64_t at, bool accumulated, double gradient, double size,
+               double bound) {
     const DType dtype = array.info.dtype;
     double expected = gradient;
     if (accumulated) {
@@ -54,7 +55,8 @@ struct Outcome {
 
  private:
   /// `size`: what the error is relative to; `bound`: of the error before the result is rounded to `dtype`.
-  void compare(const std::string& place, DType dtype, double found, double expected, double size, double bound) {
+  template <typename Place>
+  void compare(const Place& place, DType dtype, double found, double expected, double size, double bound) {
     double error = 0;
     const double half_unit = std::isfinite(expected) ? spacing(dtype, expected) / 2 : 0;
     if (std::isnan(expected) || std::isnan(found))
@@ -69,8 +71,8 @@ struct Outcome {
     if (error <= limit || !failure.empty()) return;
     std::ostringstream text;
     text.precision(9);
-    text << place << " is " << found << ", the reference is " << expected << " (" << error << " relative, allowed " << limit
-         << ")";
+    text << place() << " is " << found << ", the reference is " << expected << " (" << error << " relative, allowed "
+         << limit << ")";
     failure = text.str();
   }
 };
@@ -226,7 +228,7 @@ class Checker {
     const std::int64_t at = forward.element(tensor, batch, position, head), width = forward.width(side);
     for (std::int64_t c = 0; c < width; ++c) {
       const auto column = static_cast<std::size_t>(c);
-      outcome.compare(place_of(name, batch, head, position) + " column " + std::to_string(c), array, at + c,
+      outcome.compare([&] { return place_of(name, batch, head, position) + " column " + std::to_string(c); }, array, at + c,
                       settings_.accumulate, row.sums[column], row.sizes[column],
                       row.bounds[column] + row.sizes[column] * (sum_rounding(row.terms) + 0x1p-22));
     }
@@ -298,7 +300,7 @@ CheckResult ParsedAttentionBackward::check_outputs(std::span<const HostArray> ar
 
   const auto compare_heads = [&](const char* name, const std::vector<Bounded>& sums, double rounding) {
     for (std::size_t h = 0; h < heads; ++h)
-      total.compare(std::string(name) + "[" + std::to_string(h) + "]", *attention::find(arrays, name),
+      total.compare([&] { return std::string(name) + "[" + std::to_string(h) + "]"; }, *attention::find(arrays, name),
                     static_cast<std::int64_t>(h), settings_.accumulate, sums[h].value, sums[h].size,
                     sums[h].error + sums[h].size * rounding);
   };
@@ -312,8 +314,9 @@ CheckResult ParsedAttentionBackward::check_outputs(std::span<const HostArray> ar
       for (std::int64_t i = 0; i < elements.lengths[slot]; ++i) {
         const AuxSum& of = aux.elements[static_cast<std::size_t>(elements.first[slot] + i)];
         // Terms in float32, and their sum there or in integers of at least as many bits.
-        total.compare(*name + "[" + std::to_string(i) + "]", *attention::find(arrays, *name), i, settings_.accumulate,
-                      of.sum.value, of.sum.size, of.sum.error + of.sum.size * (sum_rounding(of.terms) + 0x1p-22));
+        total.compare([&] { return *name + "[" + std::to_string(i) + "]"; }, *attention::find(arrays, *name), i,
+                      settings_.accumulate, of.sum.value, of.sum.size,
+                      of.sum.error + of.sum.size * (sum_rounding(of.terms) + 0x1p-22));
       }
     }
 
