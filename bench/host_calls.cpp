@@ -130,7 +130,8 @@ bool run_shapes(std::int64_t shapes) {
     }
     bytes = mallinfo2().uordblks + mallinfo2().hblkhd;
     if (part == 2) warm = bytes;  // plans of softmax have filled the engine's capacity
-    std::printf("%13lld   %10.1f\n", static_cast<long long>((part + 1) * lengths), static_cast<double>(bytes) / (1 << 20));
+    const std::int64_t called = (part + 1) * lengths;
+    std::printf("%13lld   %10.1f\n", static_cast<long long>(called), static_cast<double>(bytes) / (1 << 20));
   }
   // The number of plans varies by a few percent. Anything kept for each shape would take at least the 16 bytes of a hash and
   // a pointer, in seven tenths of the shapes.
@@ -165,7 +166,12 @@ void run() {
 }  // namespace tunesmith::bench
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::string_view(argv[1]) == "--shapes") return tunesmith::bench::run_shapes(std::atoll(argv[2])) ? 0 : 1;
+  if (argc > 1) {
+    const long shapes = argc == 3 && std::string_view(argv[1]) == "--shapes" ? std::strtol(argv[2], nullptr, 10) : 0;
+    if (shapes >= 50000) return tunesmith::bench::run_shapes(shapes) ? 0 : 1;
+    std::fputs("usage: tunesmith_host_calls [--shapes N], N from 50000\n", stderr);
+    return 2;
+  }
   tunesmith::bench::run();
   for (const tunesmith::Mode mode : {tunesmith::Mode::off, tunesmith::Mode::replay}) tunesmith::bench::run_new_lengths(mode);
   return 0;
