@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <utility>
 #include <vector>
 
 #include "jit/executable.h"
 #include "jit/host/compiler.h"
 #include "jit/host/device.h"
 #include "templates/render.h"
+#include "tests/support/covering.h"
 #include "tests/support/largest_errors.h"
 #include "tests/templates/softmax/cases.h"
 #include "tuner/verify.h"
@@ -18,6 +21,8 @@ namespace tunesmith::test {
 
 class HostKernels : public testing::Test {
  protected:
+  explicit HostKernels(HostCompilerOptions options = {}) : compiler_(std::move(options)) {}
+
   Case case_of(const Problem& problem, const std::string& config) { return test::case_of(problem, device_.info(), config); }
   Case case_of(std::string_view op, const std::string& fields, const std::string& config) {
     return test::case_of(op, fields, device_.info(), config);
@@ -52,9 +57,22 @@ class HostKernels : public testing::Test {
     return errors;
   }
 
+  /// Compares the cases with float64 that cover all problems and pairs of values (covering.h).
+  LargestErrors verify_covering(const std::vector<Case>& cases) {
+    const std::vector<Case> chosen = covering(cases);
+    std::printf("%zu of %zu cases cover all pairs\n", chosen.size(), cases.size());
+    return verify_all(chosen);
+  }
+
   HostDevice device_;
   Arch arch_ = device_.info().arch;  ///< that kernels are compiled for
   HostCompiler compiler_;
+};
+
+/// The same for kernels that take more time than g++: attention's.
+class OptimizedHostKernels : public HostKernels {
+ protected:
+  OptimizedHostKernels() : HostKernels({.compiler = {}, .extra_flags = {"-Og"}, .dump_folder = {}}) {}
 };
 
 }  // namespace tunesmith::test

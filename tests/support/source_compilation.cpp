@@ -13,6 +13,7 @@
 
 #include "core/hash.h"
 #include "templates/render.h"
+#include "tests/support/covering.h"
 
 namespace tunesmith::test {
 
@@ -89,6 +90,19 @@ void SourceCompilation::compile_all(const std::vector<Source>& all, int most_spi
   work();
   other.join();
   std::printf("%zu sources, at most %d bytes spilled\n", sources.size(), worst_spill);
+}
+
+void SourceCompilation::compile_covering(const std::vector<Source>& all, int most_spilled_bytes) {
+  std::vector<Case> cases;
+  std::vector<std::string> archs_of_cases;
+  for (const Source& source : all) {
+    cases.push_back(source.c);
+    archs_of_cases.push_back(name(source.arch));
+  }
+  std::vector<Source> chosen;
+  for (const std::size_t i : covering_indices(cases, Every::value, archs_of_cases)) chosen.push_back(all[i]);
+  std::printf("%zu of %zu cover all pairs: ", chosen.size(), all.size());
+  compile_all(chosen, most_spilled_bytes);
 }
 
 bool SourceCompilation::has_nvcc() { return std::system("command -v nvcc > /dev/null 2>&1") == 0; }

@@ -38,6 +38,9 @@ class SourceCompilation : public testing::Test {
   /// Compiles each distinct source once, on two threads. Checks that it fits its device and that it hardly spills.
   void compile_all(const std::vector<Source>& all, int most_spilled_bytes = 256);
 
+  /// Does the same for those of them that cover pairs of values, architectures included (covering.h).
+  void compile_covering(const std::vector<Source>& all, int most_spilled_bytes = 256);
+
   static bool has_nvcc();
   /// Compiles the source with these flags and with warnings as errors; returns whether that succeeds.
   static bool nvcc_takes(const Source& source, const std::string& flags);

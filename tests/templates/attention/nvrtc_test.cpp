@@ -23,7 +23,7 @@ TEST_F(AttentionNvrtc, EveryProblemCompiles) {
     for (const Config& config : test::sample_space(problem, generic_device(arch), 1, turn))
       sources.push_back(source_of({problem, config}, arch));
   }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 TEST_F(AttentionNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
@@ -43,7 +43,7 @@ TEST_F(AttentionNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
   EXPECT_EQ(archs_of["wgmma"], (std::set<std::string>{"sm_90a"}));
   EXPECT_EQ(archs_of["mma"], (std::set<std::string>(std::begin(archs) + 1, std::end(archs))));
   EXPECT_EQ(archs_of["split"], archs_of["mma"]);
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 // ptxas does not serialize wgmma (warnings C75xx) for any tile that the tuner tries.
@@ -132,7 +132,7 @@ TEST_F(AttentionNvrtc, SplitInClusters) {
             test::case_of("attention", std::string(fields) + ",seq_kv=8192", device, std::string("variant=split,") + config),
             device.arch));
       }
-  compile_all(sources);
+  compile_covering(sources);
   // If the mbarrier counts bytes, no fence is needed.
   const std::string ptx =
       ptx_of("attention", "seq_q=1,seq_kv=8192,head_dim=128,heads=32,kv_heads=8", "variant=split,cluster=4");

@@ -14,7 +14,7 @@ namespace {
 
 using test::Case;
 
-class AttentionSplit : public test::HostKernels {
+class AttentionSplit : public test::OptimizedHostKernels {
  protected:
   Case case_of(const std::string& fields, const std::string& config) {
     return test::case_of("attention", fields, device_.info(), "variant=split," + config);

@@ -16,7 +16,7 @@ namespace {
 
 using test::Case;
 
-class AttentionBackwardHost : public test::HostKernels {
+class AttentionBackwardHost : public test::OptimizedHostKernels {
  protected:
   Case case_of(const std::string& fields, const std::string& config) {
     return test::case_of("attention_backward", fields, device_.info(), config);
@@ -28,7 +28,7 @@ TEST_F(AttentionBackwardHost, EveryProblemInEveryVariant) {
   std::set<std::string> variants;
   for (const Case& c : cases) variants.insert(c.config.variant());
   EXPECT_EQ(variants, (std::set<std::string>{"simt", "mma"}));
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 // The problems that are float32 above, in 16 bits on tensor cores.

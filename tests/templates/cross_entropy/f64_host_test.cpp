@@ -35,7 +35,7 @@ TEST_F(CrossEntropyF64Host, EveryOption) {
   std::uint64_t seed = 17;
   for (const Problem& problem : test::f64_cross_entropy_problems())
     for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) cases.push_back({problem, config});
-  verify(cases);
+  verify(test::covering(cases));
 }
 
 TEST_F(CrossEntropyF64Host, EveryVariant) {

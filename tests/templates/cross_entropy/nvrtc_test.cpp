@@ -24,7 +24,7 @@ TEST_F(CrossEntropyNvrtc, EveryOptionCompilesForEveryArchitecture) {
       const Op& op = find_op(problem.op);
       sources.push_back(source_of({problem, op.parse(problem)->default_config(generic_device(arch))}, arch));
     }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 TEST_F(CrossEntropyNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
@@ -34,7 +34,7 @@ TEST_F(CrossEntropyNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
     const std::vector<test::Case> cases = test::cross_entropy_variants(generic_device(arch));
     for (std::size_t i = a; i < cases.size(); i += std::size(archs)) sources.push_back(source_of(cases[i], arch));
   }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 TEST_F(CrossEntropyNvrtc, F64CompilesForEveryArchitecture) {
@@ -51,7 +51,7 @@ TEST_F(CrossEntropyNvrtc, F64CompilesForEveryArchitecture) {
     const std::vector<test::Case> cases = test::f64_cross_entropy_variants(generic_device(arch));
     for (std::size_t i = a; i < cases.size(); i += std::size(archs)) sources.push_back(source_of(cases[i], arch));
   }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 // The quick search space for the vocabularies of language models.
@@ -65,7 +65,7 @@ TEST_F(CrossEntropyNvrtc, QuickSearchSpaceOfCommonShapesCompiles) {
     for (const Config& config : find_op("cross_entropy").parse(problem)->search_space(generic_device(arch), Effort::quick))
       sources.push_back(source_of({problem, config}, arch));
   }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 // Logits are read once if the row is resident or there is no gradient, and twice otherwise.

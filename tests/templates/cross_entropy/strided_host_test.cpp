@@ -49,7 +49,7 @@ TEST_F(StridedCrossEntropyHost, EveryOption) {
     cases.push_back({problem, find_op(problem.op).parse(problem)->default_config(device_.info())});
     for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) cases.push_back({problem, config});
   }
-  EXPECT_GT(verify_all(cases).share(), 0.05) << "the check found no rounding errors";
+  EXPECT_GT(verify_covering(cases).share(), 0.05) << "the check found no rounding errors";
 }
 
 TEST_F(StridedCrossEntropyHost, EveryVariant) {

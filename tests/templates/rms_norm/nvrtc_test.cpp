@@ -26,7 +26,7 @@ TEST_F(RmsNormNvrtc, EdgeProblemsCompile) {
     for (const Config& config : test::sample_space(problem, generic_device(arch), 1, seed++))
       sources.push_back(source_of({problem, config}, arch));
   }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 TEST_F(RmsNormNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
@@ -56,7 +56,7 @@ TEST_F(RmsNormNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
   for (const char* variant : {"warp", "block", "grid", "two_pass", "split"}) EXPECT_EQ(archs_of[variant], all) << variant;
   EXPECT_EQ(archs_of["hybrid"], from_80);
   EXPECT_EQ(archs_of["cluster"], (std::set<std::string>{"sm_90a", "sm_100a", "sm_120a"}));
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 TEST_F(RmsNormNvrtc, EveryVariantOfF64CompilesForEveryArchitectureThatHasIt) {
@@ -86,7 +86,7 @@ TEST_F(RmsNormNvrtc, EveryVariantOfF64CompilesForEveryArchitectureThatHasIt) {
                                                           {"grid", all},
                                                           {"two_pass", all},
                                                           {"split", all}}));
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 // Loads and stores of x, y and weight equal the vectors per thread: nothing is read or written twice.

@@ -33,7 +33,7 @@ TEST_F(RowProgramNvrtc, EveryProgramCompiles) {
       sources.push_back(source_of(c, arch));
     ++turn;
   }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 TEST_F(RowProgramNvrtc, OddPositionsOfOneByteCompile) {
@@ -91,7 +91,7 @@ TEST_F(RowProgramNvrtc, CasesOfF64Compile) {
     sources.push_back(source_of(c, arch));
   EXPECT_GE(sources.size(), 200U);
   constexpr int most_spilled_bytes = 1024;  // gradients hold twice the registers of f32
-  compile_all(sources, most_spilled_bytes);
+  compile_covering(sources, most_spilled_bytes);
 }
 
 TEST_F(RowProgramNvrtc, EveryVariantOfF64CompilesForEveryArchitectureThatHasIt) {
@@ -129,7 +129,7 @@ TEST_F(RowProgramNvrtc, EveryVariantOfF64CompilesForEveryArchitectureThatHasIt) 
                                                           {"strided cluster", 3},
                                                           {"strided two_pass", all},
                                                           {"strided split", all}}));
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 TEST_F(RowProgramNvrtc, KernelsOfBucketsCompile) {
@@ -161,7 +161,7 @@ TEST_F(RowProgramNvrtc, ProgramsOverADimensionThatIsNotTheLast) {
         sources.push_back(source_of(c, arch));
     }
   EXPECT_GE(sources.size(), 34U);
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 TEST_F(RowProgramNvrtc, ChosenColumnsCompileForEveryArchitecture) {

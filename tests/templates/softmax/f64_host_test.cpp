@@ -32,7 +32,7 @@ TEST_F(SoftmaxF64Host, EdgeProblemsAndOptionsInEveryVariant) {
   std::uint64_t seed = 71;
   for (const Problem& problem : test::f64_problems(19))
     for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) cases.push_back({problem, config});
-  verify(cases);
+  verify(test::covering(cases));
 }
 
 TEST_F(SoftmaxF64Host, EveryVariantOfEveryOperation) {

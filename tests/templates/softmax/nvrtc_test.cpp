@@ -31,7 +31,7 @@ TEST_F(SoftmaxNvrtc, EdgeProblemsCompileForEveryArchitecture) {
     for (const Config& config : test::sample_space(problem, generic_device(arch), 2, seed++))
       sources.push_back(source_of({problem, config}, arch));
   }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 TEST_F(SoftmaxNvrtc, EveryOptionCompiles) {
@@ -42,7 +42,7 @@ TEST_F(SoftmaxNvrtc, EveryOptionCompiles) {
     for (const Config& config : test::sample_space(problem, generic_device(arch), 1, seed++))
       sources.push_back(source_of({problem, config}, arch));
   }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 TEST_F(SoftmaxNvrtc, F64CompilesForEveryArchitecture) {
@@ -53,7 +53,7 @@ TEST_F(SoftmaxNvrtc, F64CompilesForEveryArchitecture) {
     for (const Config& config : test::sample_space(problem, generic_device(arch), 1, seed++))
       sources.push_back(source_of({problem, config}, arch));
   }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureThatHasIt) {
@@ -85,7 +85,7 @@ TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureTha
   for (const char* variant : {"warp", "block", "grid", "two_pass", "split"}) EXPECT_EQ(archs_of[variant], all) << variant;
   EXPECT_EQ(archs_of["hybrid"], from_80);
   EXPECT_EQ(archs_of["cluster"], (std::set<std::string>{"sm_90a", "sm_100a", "sm_120a"}));
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 // Long rows in the smallest clusters and in small groups of blocks, and block sizes that are not powers of two, as in the
@@ -120,7 +120,7 @@ TEST_F(SoftmaxNvrtc, QuickSearchSpaceOfCommonShapesCompiles) {
       for (const Config& config : find_op(op).parse(problem)->search_space(generic_device(arch), Effort::quick))
         sources.push_back(source_of({problem, config}, arch));
     }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 // For every cache hint and every vector width.

@@ -43,13 +43,13 @@ TEST_F(StagedHost, EveryWidth) {
   expect_passed(cases);
 }
 
-TEST_F(StagedHost, EveryOption) { expect_passed(test::staged_options(device_.info())); }
+TEST_F(StagedHost, EveryOption) { expect_passed(test::covering(test::staged_options(device_.info()))); }
 
 // One lane for each row loads the target and stores the loss: ignored and invalid targets, rows that do not fill a block.
 TEST_F(StagedHost, LossesOfEveryGeometry) {
   const std::vector<Case> cases = test::staged_losses(device_.info());
   EXPECT_GT(cases.size(), 70U);
-  expect_passed(cases);
+  expect_passed(test::covering(cases));
 }
 
 TEST_F(StagedHost, Buckets) {

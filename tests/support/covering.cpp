@@ -1,0 +1,75 @@
+#include "tests/support/covering.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+namespace tunesmith::test {
+namespace {
+
+/// Whether the value is one of a few, so that pairs with it are worth a kernel.
+bool is_choice(const Value& value) {
+  if (const auto* const number = std::get_if<std::int64_t>(&value)) return *number == 0 || *number == 1;
+  const auto* const word = std::get_if<std::string>(&value);
+  return word != nullptr && word->find_first_of(" \n") == std::string::npos;  // not a program or a user function
+}
+
+std::vector<std::string> features_of(const Case& c, Every every, const std::string& group) {
+  const std::string op = c.problem.op, variant = c.config.variant();
+  std::vector<std::string> features{"op " + op + " " + variant};
+  if (every == Every::problem) features.push_back("problem " + c.problem.text());
+  for (const auto& [name, value] : c.problem.fields) {
+    if (every == Every::value) features.push_back("value " + name + "=" + text(value));
+    features.push_back(variant + " has " + name + (is_choice(value) ? "=" + text(value) : ""));
+  }
+  for (const auto& [name, value] : c.config.fields) features.push_back(variant + " with " + name + "=" + text(value));
+  if (!group.empty()) {
+    features.push_back(group + " " + variant);
+    features.push_back(group + " of " + op);
+    if (c.problem.fields.contains("dtype")) features.push_back(group + " for " + c.problem.fields.string("dtype"));
+  }
+  return features;
+}
+
+}  // namespace
+
+std::vector<std::size_t> covering_indices(const std::vector<Case>& cases, Every every,
+                                          const std::vector<std::string>& groups) {
+  std::map<std::string, std::size_t> numbers;
+  std::vector<std::vector<std::size_t>> features(cases.size());
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    for (const std::string& feature : features_of(cases[i], every, groups.empty() ? "" : groups[i]))
+      features[i].push_back(numbers.emplace(feature, numbers.size()).first->second);
+
+  // The case that adds most, as long as any adds something.
+  std::vector<bool> covered(numbers.size());
+  std::set<std::size_t> chosen;
+  const auto take = [&](std::size_t i) {
+    chosen.insert(i);
+    for (const std::size_t feature : features[i]) covered[feature] = true;
+  };
+  for (std::size_t most = 1; most != 0;) {
+    std::size_t best = 0;
+    most = 0;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const auto added = static_cast<std::size_t>(
+          std::ranges::count_if(features[i], [&](std::size_t feature) { return !covered[feature]; }));
+      if (added <= most) continue;
+      most = added;
+      best = i;
+    }
+    if (most != 0) take(best);
+  }
+  if (std::getenv("TUNESMITH_ALL_CASES") != nullptr)
+    for (std::size_t i = 0; i < cases.size(); ++i) take(i);
+  return {chosen.begin(), chosen.end()};
+}
+
+std::vector<Case> covering(const std::vector<Case>& cases, Every every) {
+  std::vector<Case> chosen;
+  for (const std::size_t i : covering_indices(cases, every)) chosen.push_back(cases[i]);
+  return chosen;
+}
+
+}  // namespace tunesmith::test
