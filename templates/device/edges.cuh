@@ -22,6 +22,27 @@ __device__ __forceinline__ void store_by_element(T* row, int64 column, Range ran
 template <LoadHint hint, typename T, int count>
 __device__ void load_elements_of(Packed<T, count>& vector, const T* row, int64 column, Range range);
 
+/// Replaces elements [from, to) of the vector at `column` by those in memory, without branches.
+template <LoadHint hint, typename T, int count>
+__device__ __forceinline__ void load_some(Packed<T, count>& vector, const T* row, int64 column, int from, int to) {
+  constexpr int bytes = static_cast<int>(sizeof(T));
+  constexpr int per_word = 4 / bytes;
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    uint32& word = vector.access[i / (Packed<T, count>::access_bytes / bytes)]
+                       .word[i / per_word % (Packed<T, count>::access_bytes / 4)];
+    const bool there = static_cast<bool>(static_cast<int>(i >= from) & static_cast<int>(i < to));
+    if constexpr (bytes == 4) {
+      word = load_if<4, hint>(there, row + column + i, Bits<4>{{word}}).word[0];
+    } else {
+      const int shift = i % per_word * 16;
+      const uint32 kept = word & (0xffff0000u >> shift);
+      const auto old = static_cast<uint16>(word >> shift);
+      word = kept | uint32{load_if<2, hint>(there, row + column + i, Bits<2>{old}).word} << shift;
+    }
+  }
+}
+
 /// For rows where few vectors cross an end: their elements are loaded one by one without branches, so other loads overlap.
 struct StraightEdges {
   template <typename T, int count, LoadHint hint>
@@ -32,27 +53,12 @@ struct StraightEdges {
     if constexpr (sizeof(T) == 8) {
       load_elements_of<hint>(vector, row, column, range);
     } else if constexpr (count > 1) {
-      constexpr int bytes = static_cast<int>(sizeof(T));
-      constexpr int per_word = 4 / bytes;
       const bool whole = range.holds<count>(column);
       // Compute the element range in 32 bits: 64-bit comparisons per element would become branches.
       const int64 before = range.begin - column, after = range.end - column;
       const int from = whole || before >= count ? count : (before > 0 ? static_cast<int>(before) : 0);
       const int to = after >= count ? count : (after > 0 ? static_cast<int>(after) : 0);
-#pragma unroll
-      for (int i = 0; i < count; ++i) {
-        uint32& word = vector.access[i / (Packed<T, count>::access_bytes / bytes)]
-                           .word[i / per_word % (Packed<T, count>::access_bytes / 4)];
-        const bool there = static_cast<bool>(static_cast<int>(i >= from) & static_cast<int>(i < to));
-        if constexpr (bytes == 4) {
-          word = load_if<4, hint>(there, row + column + i, Bits<4>{{word}}).word[0];
-        } else {
-          const int shift = i % per_word * 16;
-          const uint32 kept = word & (0xffff0000u >> shift);
-          const auto old = static_cast<uint16>(word >> shift);
-          word = kept | uint32{load_if<2, hint>(there, row + column + i, Bits<2>{old}).word} << shift;
-        }
-      }
+      load_some<hint>(vector, row, column, from, to);
     }
     return vector;
   }
@@ -182,19 +188,48 @@ struct GuardedEdges : GuardedVectors {
            static_cast<int>(column) < static_cast<int>(range.end);
   }
 
-  /// Loads the vectors at column(i) in `range(i)`, of which those with inside(i) are within the row. Vectors that cross an
-  /// end come last, because a branch that loads elements waits for them.
+  /// Loads the vectors at column(i) in `range(i)`, of which those with inside(i) are within the row. All loads are in flight
+  /// together: one vector of the group may cross the end, and its thread loads the elements next to all vectors.
   template <typename T, int count, LoadHint hint, int vectors, typename Column, typename RangeFor, typename Inside>
   static __device__ __forceinline__ void load_all(const T* row, const Column& column, const RangeFor& range,
                                                   const Inside& inside, Compute<T> outside,
                                                   Packed<T, count> (&loaded)[vectors]) {
+    if constexpr (sizeof(T) == 2 || sizeof(T) == 4) {
+      const int end = static_cast<int>(range(vectors - 1).end), last = end & -count;
+      const auto is_last = [&](int i) {
+        return !inside(i) && range(i).begin < 0 && static_cast<int>(column(i)) == last && last != end;
+      };
+      bool has_last = false;
 #pragma unroll
-    for (int i = 0; i < vectors; ++i)
-      loaded[i] = GuardedVectors::load<T, count, hint>(row, column(i), range(i), inside(i), outside);
+      for (int i = 0; i < vectors; ++i) {
+        if (range(i).begin < 0)
+          loaded[i] = GuardedVectors::load<T, count, hint>(row, column(i), range(i), inside(i), outside);
+        else
+          loaded[i] = StraightEdges::load<T, count, hint>(row, column(i), range(i), inside(i), outside);
+        has_last = has_last || is_last(i);
+      }
+      Compute<T> values[count];
 #pragma unroll
-    for (int i = 0; i < vectors; ++i)
-      if (!inside(i) && cross<count>(range(i), column(i)))
-        loaded[i] = BranchedEdges::load<T, count, hint>(row, column(i), range(i), false, outside);
+      for (int i = 0; i < count; ++i) values[i] = outside;
+      Packed<T, count> ending;
+      ending.pack_from(values);
+      load_some<hint>(ending, row, last, 0, has_last ? end - last : 0);
+#pragma unroll
+      for (int i = 0; i < vectors; ++i)
+#pragma unroll
+        for (int j = 0; j < Packed<T, count>::accesses; ++j)
+#pragma unroll
+          for (int k = 0; k < Packed<T, count>::access_bytes / 4; ++k)
+            loaded[i].access[j].word[k] = is_last(i) ? ending.access[j].word[k] : loaded[i].access[j].word[k];
+    } else {
+#pragma unroll
+      for (int i = 0; i < vectors; ++i)
+        loaded[i] = GuardedVectors::load<T, count, hint>(row, column(i), range(i), inside(i), outside);
+#pragma unroll
+      for (int i = 0; i < vectors; ++i)
+        if (!inside(i) && cross<count>(range(i), column(i)))
+          loaded[i] = BranchedEdges::load<T, count, hint>(row, column(i), range(i), false, outside);
+    }
   }
 
   template <typename T, int count, LoadHint hint>
