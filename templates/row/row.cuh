@@ -140,9 +140,6 @@ __device__ __forceinline__ void store_element_of(T* address, Compute<T> value) {
 
 struct NoMask {
   static constexpr bool present = false, adds = false;
-  template <const RowShape& shape>
-  static __device__ __forceinline__ void apply(const RowParams&, const Row<shape>&, int64, bool, Number<shape>,
-                                               const Number<shape> (&)[shape.vector]) {}
 };
 
 /// Returns the first column of vector `i` of thread `thread_rank`.

@@ -29,6 +29,7 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
     y.load(row.template input<Input>(params, 1), row.seen, thread_rank, absent);
     group.start();
 
+    const MaskOf<shape> mask(params, row);
     CompensatedSumOf<Number<shape>> running_sum;
     Number<shape> not_empty = 0.0f;
 #pragma unroll
@@ -42,8 +43,8 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
       if constexpr (RowFeatures<shape>::Mask::present) {
         const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
         const bool inside = !ragged<shape> && inside_row<shape, Group::group_size>(i);
-        RowFeatures<shape>::Mask::template apply<shape>(params, row, column, inside, 0.0f, dy_values);
-        RowFeatures<shape>::Mask::template apply<shape>(params, row, column, inside, absent, y_values);
+        mask.apply(column, inside, 0.0f, dy_values);
+        mask.apply(column, inside, absent, y_values);
         dy.put(i, dy_values);
         y.put(i, y_values);
       }

@@ -23,6 +23,7 @@ __device__ __forceinline__ void over_gradient_tile(const RowParams& params, cons
   Packed<Input, shape.vector> dy_tile[config.unroll], y_tile[config.unroll];
   load_tile<Input, shape, config, hint>(row.template input<Input>(params, 0), begin, row.seen, inside, 0.0f, dy_tile);
   load_tile<Input, shape, config, hint>(row.template input<Input>(params, 1), begin, row.seen, inside, absent, y_tile);
+  const MaskOf<shape> mask(params, row);
 #pragma unroll
   for (int i = 0; i < config.unroll; ++i) {
     const int64 column = begin + (i * config.threads + thread_index()) * shape.vector;
@@ -30,8 +31,8 @@ __device__ __forceinline__ void over_gradient_tile(const RowParams& params, cons
     dy_tile[i].unpack(dy);
     y_tile[i].unpack(y);
     if constexpr (RowFeatures<shape>::Mask::present) {
-      RowFeatures<shape>::Mask::template apply<shape>(params, row, column, inside, 0.0f, dy);
-      RowFeatures<shape>::Mask::template apply<shape>(params, row, column, inside, absent, y);
+      mask.apply(column, inside, 0.0f, dy);
+      mask.apply(column, inside, absent, y);
     }
     use(column, dy, y);
   }

@@ -36,6 +36,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     if constexpr (!Features::Mask::present) {
       resident.load(x, row.seen, thread_rank, outside);
     } else {
+      const typename Features::Mask::template Of<shape> mask(params, row);
       if constexpr (leaves_early<shape>) resident.end = static_cast<int>(row.all.end);
 #pragma unroll
       for (int i = 0; i < vectors; ++i) {
@@ -44,8 +45,8 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
         }
         Number<shape> values[vector];
         load_of_row<Input, shape, config.load, Group::group_size>(x, i, thread_rank, row.seen, outside).unpack(values);
-        Features::Mask::template apply<shape>(params, row, column_of<shape, Group::group_size>(i, thread_rank),
-                                              !ragged<shape> && inside_row<shape, Group::group_size>(i), outside, values);
+        mask.apply(column_of<shape, Group::group_size>(i, thread_rank),
+                   !ragged<shape> && inside_row<shape, Group::group_size>(i), outside, values);
         resident.put(i, values);
       }
     }

@@ -18,6 +18,7 @@ __device__ __forceinline__ SoftmaxPartial<shape> softmax_first_pass(const RowPar
   using Input = typename Types::Input;
   RunningSoftmax<shape> state(params);
   const Input* const x = row.template input<Input>(params, 0);
+  const MaskOf<shape> mask(params, row);
   over_tiles<shape, config, !ragged<shape>>(columns_of<shape>(params), part, row.seen.end, [&](bool inside, int64 begin) {
     Packed<Input, shape.vector> tile[config.unroll];
     load_tile<Input, shape, config, config.load>(x, begin, row.seen, inside, Maximum::identity(), tile);
@@ -25,8 +26,7 @@ __device__ __forceinline__ SoftmaxPartial<shape> softmax_first_pass(const RowPar
 #pragma unroll
     for (int i = 0; i < config.unroll; ++i) {
       tile[i].unpack(values[i]);
-      RowFeatures<shape>::Mask::template apply<shape>(
-          params, row, begin + (i * config.threads + thread_index()) * shape.vector, inside, Maximum::identity(), values[i]);
+      mask.apply(begin + (i * config.threads + thread_index()) * shape.vector, inside, Maximum::identity(), values[i]);
     }
     state.include(values);
   });
@@ -43,6 +43,7 @@ __device__ __forceinline__ void softmax_second_pass(const RowParams& params, con
                                                                              {statistics.sum, statistics.max_count});
   const Input* const x = row.template input<Input>(params, 0);
   Output* const y = row.template output<Output>(params);
+  const MaskOf<shape> mask(params, row);
   over_tiles<shape, config, true>(columns_of<shape>(params), part, row.all.end, [&](bool inside, int64 begin) {
     Packed<Input, shape.vector> tile[config.unroll];
     load_tile<Input, shape, config, config.load_again>(x, begin, row.seen, inside && !ragged<shape>, Maximum::identity(),
@@ -52,8 +53,7 @@ __device__ __forceinline__ void softmax_second_pass(const RowParams& params, con
       const int64 column = begin + (i * config.threads + thread_index()) * shape.vector;
       Number<shape> values[shape.vector];
       tile[i].unpack(values);
-      RowFeatures<shape>::Mask::template apply<shape>(params, row, column, inside && !ragged<shape>, Maximum::identity(),
-                                                      values);
+      mask.apply(column, inside && !ragged<shape>, Maximum::identity(), values);
       result.compute(values);
       RowFeatures<shape>::Edges::template store<Output, shape.vector, config.store>(y, column, row.all, inside, values);
     }
