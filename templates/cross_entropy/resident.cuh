@@ -83,8 +83,8 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     if constexpr (Group::distant) {
       RunningCrossEntropy<shape, options> all;
       group.exchange(part, [&](const Partial& other) { all.include(other); });
-      Local block(nullptr, 0);
-      part = all.over_group(block);
+      typename Group::Takers takers(nullptr, 0);
+      part = all.over_group(takers);
     }
 
     if (!exists) return;

@@ -279,7 +279,9 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
       return row::kernel(typed, kernel_name, params_type(settings), function, arguments, {viewed.shape, addresses});
     };
     if (typed.holds_row()) {
-      parts.main_template = main_template(settings, viewed.shape.staged_rows > 0 ? "staged" : "resident");
+      parts.main_template = main_template(settings, viewed.shape.staged_rows > 0             ? "staged"
+                                                    : typed.variant == row::Variant::cluster ? "cluster"
+                                                                                             : "resident");
       arguments += ", Group, Storage";
       parts.kernels = kernel(entry, "cross_entropy_resident");
     } else if (typed.variant == row::Variant::pipeline) {

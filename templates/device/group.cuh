@@ -7,7 +7,7 @@
 //   start()                 called between the loads of a row and its first reduction, to issue the group's own loads;
 //   reduce<slot>()          over all threads of the group. Each `slot` has its own shared memory, so one barrier suffices.
 // Groups of several blocks are `distant`: exchange() gives every block the values of all blocks, so values are first reduced
-// within each block.
+// within each block. The threads of `Takers` then combine what exchange() gave them.
 #pragma once
 
 #include "device/reduce.cuh"
@@ -61,52 +61,14 @@ struct BlockGroup {
   }
 };
 
-/// reduce() for groups of several blocks: within each block, between blocks, and within each block again.
+/// reduce() for groups of several blocks: within each block, between blocks, and among those that took the values.
 template <int slot, typename Group, typename Value, typename Reduction>
 __device__ __forceinline__ Value reduce_distant(Group& group, Value value, Reduction reduction) {
-  BlockGroup<Group::threads> block(nullptr, 0);
-  value = block.template reduce<2 * slot>(value, reduction);
+  value = BlockGroup<Group::threads>(nullptr, 0).template reduce<2 * slot>(value, reduction);
   Value all = Reduction::identity();
   group.exchange(value, [&](const Value& other) { all = reduction(all, other); });
-  return block.template reduce<2 * slot + 1>(all, reduction);
+  return typename Group::Takers(nullptr, 0).template reduce<2 * slot + 1>(all, reduction);
 }
-
-#if TUNESMITH_SM >= 900
-/// `blocks` blocks of a cluster. They exchange values through distributed shared memory, with one cluster barrier per
-/// exchange.
-template <int block_threads, int blocks>
-struct ClusterGroup {
-  static constexpr bool distant = true;
-  static constexpr bool takes_many = false;
-  static constexpr int group_size = block_threads * blocks;
-  static constexpr int threads = block_threads;
-
-  int turn = 0;
-
-  // Arrives at the cluster barrier: no block may access the shared memory of a block that has not started.
-  __device__ __forceinline__ ClusterGroup(void*, int64) { cluster_arrive(); }
-  __device__ __forceinline__ void start() { cluster_wait(); }
-  __device__ __forceinline__ int thread_rank() const { return cluster_rank() * block_threads + thread_index(); }
-  __device__ __forceinline__ int64 first_row() const { return block_index() / blocks; }
-
-  /// `own` is the same in all threads of a block. Calls take(other) once for each block, in as many threads.
-  template <typename Value, typename Take>
-  __device__ __forceinline__ void exchange(const Value& own, const Take& take) {
-    // Double-buffered: a block that is one exchange ahead must not overwrite values that a slower block has yet to read.
-    TUNESMITH_SHARED(Value, all, 2 * blocks);
-    Value* const set = all + turn * blocks;
-    turn ^= 1;
-    if (thread_index() < blocks) *shared_of_rank(&set[cluster_rank()], thread_index()) = own;
-    sync_cluster();
-    if (thread_index() < blocks) take(set[thread_index()]);
-  }
-
-  template <int slot, typename Value, typename Reduction>
-  __device__ __forceinline__ Value reduce(Value value, Reduction reduction) {
-    return reduce_distant<slot>(*this, value, reduction);
-  }
-};
-#endif
 
 /// `blocks` blocks of a cooperatively launched grid; each group processes several rows. Values pass through global memory
 /// with a tag next to each (NCCL's LL protocol), so an exchange costs one store and one load and no grid barrier.
@@ -121,6 +83,8 @@ struct GridGroup {
   static constexpr int group_size = block_threads * blocks;
   static constexpr int threads = block_threads;
   static constexpr int max_words = 8;  // per value; four words share a sector of L2
+
+  using Takers = BlockGroup<block_threads>;
 
   uint64* words;  // of this group: [2][blocks][max_words]
   int64 groups;   // number of groups in the grid

@@ -238,6 +238,7 @@ SourceParts source_parts(const TypedConfig& config, const Shape& shape, const st
   parts.main_template = kernels.files + (config.variant == Variant::persistent ? "persistent"
                                          : config.variant == Variant::pipeline ? "pipeline"
                                          : shape.staged_rows > 0               ? "staged"
+                                         : config.variant == Variant::cluster  ? "cluster"
                                          : config.holds_row()                  ? "resident"
                                                                                : "tiled");
   parts.main_template += shape.wide() ? "_f64.cuh" : ".cuh";

@@ -28,7 +28,7 @@ __device__ __forceinline__ void row_program_sums_resident(const typename Program
                                            first_row_of_group, inputs, sums);
     first_row_of_group = false;
     // The next row's partial results use the same shared memory.
-    if constexpr (!Group::distant && Group::group_size > 32) sync_block();
+    if constexpr (Group::group_size > 32) sync_block();
     if (++added == rows_of_partial || begin + params.row.groups * rows_at_once >= params.row.rows) {
       sums.flush(params, number, thread_rank, first_partial);
       sums.clear();

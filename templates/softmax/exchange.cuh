@@ -16,7 +16,7 @@ struct SoftmaxExchange {
     SplitPowerOf<Number<shape>> rescale = {1.0f, 1.0f};
     RunningSoftmax<shape> all(params);
     group.exchange(part, [&](const SoftmaxPartial<shape>& other) { all.include(other); });
-    part = over_group(BlockGroup<Group::threads>(nullptr, 0), all);
+    part = over_group(typename Group::Takers(nullptr, 0), all);
     if (!nothing) rescale = exponential.split_rescale_to(Exponential(part.largest, exponent_scale<shape>(params)));
     return rescale;
   }

@@ -257,6 +257,7 @@ TEST(Render, GoldenFilesCoverEveryMainTemplate) {
   }
   EXPECT_EQ(kept, named);
   EXPECT_EQ(main_templates, (std::set<std::string>{"softmax/resident.cuh",
+                                                   "softmax/cluster.cuh",
                                                    "softmax/resident_f64.cuh",
                                                    "softmax/tiled.cuh",
                                                    "softmax/pipeline.cuh",
