@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# pack_peers.sh [NAME]: packs the peers that a GPU machine without network lacks, FlashAttention-4, QuACK and Liger, as NAME.00,
-# NAME.01, ... (default build/peers.tar.xz) of at most 40 MiB, so that each fits a transfer of its own. On the other machine:
+# pack_peers.sh [NAME]: packs the peers that a GPU machine without network lacks, FlashAttention-4, QuACK, Liger and the norms of
+# FlashInfer, as NAME.00, NAME.01, ... (default build/peers.tar.xz) of at most 40 MiB, so that each fits a transfer of its own. On
+# the other machine:
 #
 #   cat build/peers.tar.xz.* | tar -xJ -C build; source build/peers/environment.sh
 #
@@ -20,6 +21,16 @@ python3 -m pip download --quiet --disable-pip-version-check --no-deps --pre --on
 # Several wheels share folders, which pip's --target would replace.
 mkdir "$work/peers"
 for wheel in "$work"/wheels/*.whl; do python3 -m zipfile --extract "$wheel" "$work/peers"; done
+
+# Of FlashInfer the norms, which need only the CUTLASS DSL: its packages import all kernels and what those need, 400 MB.
+mv "$work/peers/flashinfer" "$work/flashinfer"
+mkdir -p "$work/peers/flashinfer/cute_dsl"
+cp -r "$work"/flashinfer/{norm,jit,trace} "$work"/flashinfer/{_build_meta,api_logging,artifacts,compilation_context}.py \
+  "$work"/flashinfer/{fi_trace,utils,version}.py "$work/peers/flashinfer"
+cp "$work"/flashinfer/cute_dsl/{availability,utils}.py "$work/peers/flashinfer/cute_dsl"
+touch "$work"/peers/flashinfer/{,cute_dsl/}__init__.py
+rm -rf "$work"/peers/{b12x,build_backend.py,build_utils.py}
+
 find "$work/peers" -name '*.so*' -type f ! -path '*/stubs/*' -exec strip --strip-unneeded {} +
 cat >"$work/peers/environment.sh" <<'EOF'
 # Sourced: makes the peers importable. A .pth file of the wheels does this in a normal installation.

@@ -1,8 +1,9 @@
 """Implementations that shipped row programs are compared with. A builder takes the program's inputs and returns a call.
 
 TransformerEngine's kernels for PyTorch are a source distribution, which needs its compiled core and a compiler on the machine;
-where they are not installed, as where FlashInfer, QuACK or Liger are not, the peer is left out by name. Weights that a peer
-takes as float32 are converted before anything is timed.
+where they are not installed, as where FlashInfer, QuACK or Liger are not, the peer is left out by name. pack_peers.sh packs the
+norms of FlashInfer alone; its other functions are then left out. Weights that a peer takes as float32 are converted before
+anything is timed.
 """
 import importlib
 
