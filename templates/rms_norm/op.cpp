@@ -12,7 +12,8 @@ row::Columns weight_of(const RmsNormProblem& p) { return {p.weight, p.weight_typ
 
 row::Shape shape_of(const RmsNormProblem& p) {
   row::Shape shape = row::without_empty_rows(row::x_to_y_shape(p));
-  shape.more_registers = p.weight ? 12 : 0;        // a vector of weights
+  shape.more_registers = p.weight ? 12 : 0;  // a vector of weights
+  shape.is_norm = true;
   if (shape.wide()) shape.more_smem_bytes = 1024;  // partials of double
   return shape;
 }

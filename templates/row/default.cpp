@@ -17,6 +17,8 @@ namespace {
 
 /// With more vectors per lane, a block is faster than a warp.
 constexpr int most_vectors_of_a_lane = 8;
+/// The same for one array of 16-bit elements, which take twice the registers.
+constexpr int most_narrow_vectors_of_a_lane = 6;
 /// Values of a masked row in a thread of a block: more leave no registers for the mask.
 constexpr double most_masked_values = 32;
 
@@ -49,21 +51,32 @@ TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo&
   return config;
 }
 
+/// Returns the most vectors of each input that a lane takes. More reach further apart, and a row of an odd number of 16
+/// bytes begins in the middle of a sector: on an H100, 9 vectors in two lanes take 1.24 times as long as in four. The
+/// exchanges of losses cost more than a few more loads (bench/LOG.md).
+std::int64_t vectors_of_lane(const Shape& shape) {
+  const bool wide = size_of(shape.input) >= 4;
+  if (!shape.writes && shape.reduces) return 5;
+  if (shape.keeps_exponentials && !wide) return 6;
+  if (shape.inputs > 1) return shape.vectors_per_row() <= 32 ? 2 : 3;
+  return shape.vectors_per_row() <= (wide ? 24 : 32) ? 3 : 4;
+}
+
+/// Returns the most vectors of a row that one lane holds alone. Its accesses are far from those of the next lane.
+std::int64_t vectors_of_lone_lane(const Shape& shape) {
+  if (!shape.is_loss()) return 1;
+  return shape.writes ? 2 : 3;
+}
+
 TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
-  const int threads = size_of(shape.input) >= 4 ? 64 : 256;
   TypedConfig config;
   config.variant = Variant::warp;
-  if (!shape.writes && shape.reduces) {  // its exchanges cost more than a few more loads of each lane
-    config.threads = 128;
-    config.lanes = threads_for(shape.vectors_per_row(), most_vectors_of_a_lane, 1, 32);
-    if (why_invalid(config, shape, device).empty()) return config;
-  }
-  config.threads = threads;
-  for (const TypedConfig& ranked : ranked_warps(threads, most_vectors_of_a_lane, shape, device)) {
-    constexpr std::int64_t most_alone = 2;  // lanes that hold a row alone store far apart
-    if (ranked.lanes > 1 || shape.vectors_per_row() <= most_alone) return ranked;
-  }
-  return config;
+  config.threads = size_of(shape.input) >= 4 && shape.writes ? 64 : 128;
+  const std::int64_t vectors = shape.vectors_per_row();
+  config.lanes = threads_for(vectors, vectors_of_lane(shape), vectors > vectors_of_lone_lane(shape) ? 2 : 1, 32);
+  if (why_invalid(config, shape, device).empty()) return config;
+  const std::vector<TypedConfig> ranked = ranked_warps(config.threads, most_vectors_of_a_lane, shape, device);
+  return ranked.empty() ? config : ranked.front();
 }
 
 /// Returns whether rows start and end at pairs of elements.
@@ -85,22 +98,6 @@ TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
-/// A block with 9 to 16 values of a masked row in each of its 1024 threads, if the kernel is for one width. 0.75 (bf16) and
-/// 0.79 (f32) of the time of others at 16384 columns on an H100; for 20000 columns and in the kernel of a bucket of widths,
-/// hybrid is faster.
-std::optional<TypedConfig> masked_block_default(const Shape& shape, const DeviceInfo& device) {
-  constexpr int least_values = 9, most_values = 16;
-  TypedConfig config;
-  config.threads = 1024;
-  config.min_blocks = 1;
-  if (may_pack(shape)) config.registers = Registers::packed;
-  const std::int64_t values = config.vectors_per_thread(shape) * shape.vector();
-  if (!shape.is_masked() || shape.actual_cols > 0 || values < least_values || values > most_values ||
-      !why_invalid(config, shape, device).empty())
-    return std::nullopt;
-  return with_hints(config, shape, device);
-}
-
 /// Few threads with a moderate share in registers, converted once: on an H200 the fastest choice if exponentials stay
 /// resident for the gradient.
 TypedConfig keeping_exponentials(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
@@ -111,19 +108,50 @@ TypedConfig keeping_exponentials(TypedConfig config, const Shape& shape, const D
   return shape.keeps_exponentials && why_invalid(converted, shape, device).empty() ? converted : config;
 }
 
-/// The smallest cluster that holds a row leaves room for the most rows. On an H200, a few sizes other than powers of two
-/// were faster and more were slower; the tuner tries those.
+/// The smallest cluster whose blocks of 256 threads leave room for three on a multiprocessor; otherwise, and for two arrays,
+/// two blocks of 512 threads. The former takes 0.94 to 1.00 of the time of the latter on an H100, since an exchange has no
+/// fence (bench/LOG.md). With more of a row in registers, kernels would spill at the exchange.
 TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
+  struct Blocks {
+    int number, threads, most_vectors;
+  };
+  std::vector<Blocks> blocks{{2, 512, 8}, {1, 512, 8}};
+  if (shape.inputs == 1) blocks.insert(blocks.begin(), {3, 256, 4});
+  if (shape.keeps_exponentials) blocks = {{2, 256, 16}, {1, 256, 16}};
   TypedConfig config;
   config.variant = Variant::cluster;
-  const int threads = shape.keeps_exponentials ? 256 : 512;
-  for (const int blocks : {2, 1})
+  for (const auto& [number, threads, most_vectors] : blocks)
     for (const int size : {2, 4, 8}) {
       config.blocks_per_row = size;
-      if (fill_chip(config, threads, blocks, shape, device)) return keeping_exponentials(config, shape, device);
+      if (!fill_chip(config, threads, number, shape, device)) continue;
+      config.register_vectors = std::min(config.register_vectors, most_vectors);
+      if (why_invalid(config, shape, device).empty()) return keeping_exponentials(config, shape, device);
     }
   config.blocks_per_row = 8;
   return config;
+}
+
+/// Norms of long rows: clusters of blocks of 256 threads, five on a multiprocessor, because such kernels have few
+/// instructions. A program of several stages has larger blocks, because each stage has an exchange. On an H100, 0.85 to 0.97
+/// of the time of one or two blocks of 320 or 512 threads (bench/LOG.md).
+std::optional<TypedConfig> norm_cluster(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t kib = 1024;
+  constexpr int few = 2;  // vectors in registers
+  const bool norm = shape.is_norm || (shape.is_program && shape.column_bytes > 0), once = shape.exchanges == 1;
+  const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
+  const std::int64_t long_row = once && size_of(shape.input) == 2 ? 32 * kib : once ? 64 * kib : 64 * kib + 1;
+  if (!norm || !shape.writes || shape.inputs > 1 || shape.more_outputs > 0 || shape.has_bytes() || shape.column_sums > 0 ||
+      shape.wide() || row_bytes < long_row || device.arch.number() < 90)
+    return std::nullopt;
+  TypedConfig config;
+  config.variant = Variant::cluster;
+  config.blocks_per_row = threads_for(row_bytes, (once ? 24 : 32) * kib, 2, 8);
+  for (const int blocks : {5, 3, 2}) {
+    if (!fill_chip(config, 256, blocks, shape, device)) continue;
+    config.register_vectors = std::min(config.register_vectors, few);
+    if (why_invalid(config, shape, device).empty()) return with_hints(config, shape, device);
+  }
+  return std::nullopt;
 }
 
 TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
@@ -320,6 +348,18 @@ TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const Devi
   return with_hints(config, shape, device);
 }
 
+std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t threads = 64, most_vectors = 4;
+  if (!shape.keeps_exponentials || shape.shifted() || size_of(shape.input) != 2 ||
+      shape.vectors_per_row() > threads * most_vectors)
+    return std::nullopt;
+  TypedConfig config;
+  config.threads = threads;
+  bound_registers(config, shape, device);
+  if (!why_invalid(config, shape, device).empty()) return std::nullopt;
+  return with_hints(config, shape, device);
+}
+
 int resident_warps(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   // Each of four schedulers allocates its quarter of the registers to warps in units of 8 per thread; the compiler respects
   // this if min_blocks is given.
@@ -434,7 +474,9 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   }
   const TypedConfig warp = default_config(Variant::warp, shape, device);
   const int arrays = shape.inputs + (shape.is_masked() ? 1 : 0);
-  if (warp.vectors_per_thread(shape) * arrays <= most_vectors_of_a_lane && valid(warp)) return warp;
+  const int most_vectors = !wide && arrays == 1 ? most_narrow_vectors_of_a_lane : most_vectors_of_a_lane;
+  if (warp.vectors_per_thread(shape) * arrays <= most_vectors && valid(warp)) return warp;
+  if (const std::optional<TypedConfig> gradient = gradient_block(shape, device)) return *gradient;
 
   if (shape.column_sums > 0)
     if (const std::vector<TypedConfig> list = persistents_to_try(shape, device, true); !list.empty()) return list.front();
@@ -442,7 +484,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   if (worth_streaming(shape, device))
     if (const TypedConfig streamed = default_config(Variant::pipeline, shape, device); valid(streamed)) return streamed;
 
-  if (const std::optional<TypedConfig> alone = masked_block_default(shape, device)) return *alone;
+  if (const std::optional<TypedConfig> norm = norm_cluster(shape, device)) return *norm;
   const TypedConfig block = default_config(Variant::block, shape, device);
   const TypedConfig hybrid = default_config(Variant::hybrid, shape, device);
   const TypedConfig cluster = default_config(Variant::cluster, shape, device);

@@ -21,8 +21,18 @@ std::optional<TypedConfig> if_valid(const TypedConfig& config, const Shape& shap
   return config;
 }
 
-/// Returns the warps for rows in shared memory: lanes for narrow rows, of which wide ones take a few more accesses.
+/// Returns the warps for rows in shared memory: lanes for narrow rows, of which wide ones take a few more accesses. Masked
+/// rows stay in global memory: behind the branches that leave a staged row, the compiler loads one element after
+/// another, 1.1 to 2.0 times the time of the kernel for the width instead of 0.95 to 1.09 (H100).
 TypedConfig staged_for_capacity(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t few_cols = 128;
+  if (shape.is_masked() && shape.cols >= few_cols) {
+    TypedConfig config;
+    config.variant = Variant::warp;
+    config.threads = 64;
+    config.access = Access::elements;
+    return config;
+  }
   return staged_default(shape, device, least_cols_of(capacity_of(shape.cols)));
 }
 
@@ -89,23 +99,24 @@ TypedConfig shifted_blocks_for_capacity(TypedConfig best, const Shape& shape, co
     config.access = Access::elements;
     config.threads = 256;  // and as many blocks: a thread keeps fewer partial vectors
   } else if (shape.keeps_exponentials && size_of(shape.input) == 2) {
-    constexpr std::int64_t most_vectors = 5;
+    constexpr std::int64_t most_vectors = 6;
     while (config.vectors_per_thread(shape) > most_vectors && config.threads < 256) config.threads *= 2;
     bound_registers(config, shape, device);
   }
   return if_valid(config, shape, device).value_or(best);
 }
 
-/// Returns the configuration of losses of 1024 to 1536 unaligned columns of 16 bits: warps would have code for the ends of a
-/// row in each access.
-std::optional<TypedConfig> medium_loss(const Shape& shape, const DeviceInfo& device) {
-  const bool medium = shape.shifted() && size_of(shape.input) == 2 && shape.cols >= 1024 && shape.cols < 1536;
-  if (!medium || !shape.is_loss()) return std::nullopt;
-  if (!shape.writes) return if_valid(staged_for_capacity(shape, device), shape, device);
+/// Returns the configuration of losses of unaligned columns of 16 bits, 1024 to 1536 with their gradient and 1024 to 2048
+/// alone: warps would have code for the ends of a row in each access.
+std::optional<TypedConfig> medium_loss(const TypedConfig& best, const Shape& shape, const DeviceInfo& device) {
+  const std::int64_t most_cols = shape.writes ? 1536 : 2048;
+  if (!shape.is_loss() || !shape.shifted() || size_of(shape.input) != 2 || shape.cols < 1024 || shape.cols >= most_cols)
+    return std::nullopt;
   TypedConfig config;
   config.threads = 32;
   config.min_blocks = 32;
   config.registers = Registers::packed;
+  if (!shape.writes) config.load = best.load;
   return if_valid(config, shape, device);
 }
 
@@ -113,7 +124,10 @@ std::optional<TypedConfig> medium_loss(const Shape& shape, const DeviceInfo& dev
 /// for partial vectors in each vector beyond the narrowest row. Measured on an H200 (bench/LOG.md).
 TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
   if (best.access == Access::staged) return if_valid(staged_for_capacity(shape, device), shape, device).value_or(best);
-  if (const std::optional<TypedConfig> config = medium_loss(shape, device)) return *config;
+  if (const std::optional<TypedConfig> config = medium_loss(best, shape, device)) return *config;
+  constexpr std::int64_t most_vectors = 4;  // of each lane of a warp: more take 96 registers, 78 in the kernel for one width
+  if (best.variant == Variant::warp && best.lanes == 32 && best.vectors_per_thread(shape) > most_vectors)
+    if (const std::optional<TypedConfig> config = gradient_block(shape, device)) best = *config;
   if (best.load == LoadHint::evict_last) best.load = LoadHint::plain;
   if (best.variant == Variant::warp) return warps_for_capacity(best, shape, device);
   if (best.reads_twice()) {  // no row is resident, so that what most rows need counts
@@ -141,8 +155,6 @@ TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo&
     TypedConfig config = filled(best, 384, best.min_blocks, shape, device).value_or(best);
     config.register_vectors = std::min(config.register_vectors, moderate);
     if (why_invalid(config, shape, device).empty()) best = config;
-  } else if (best.variant == Variant::cluster && shape.inputs == 1 && !wide) {
-    best = filled(best, 384, best.min_blocks + 1, shape, device).value_or(best);
   } else if (best.variant == Variant::hybrid && shape.shifted() && (shape.inputs > 1 || wide) && best.threads == 512) {
     best = filled(best, 256, best.min_blocks, shape, device).value_or(best);
   } else if (best.variant == Variant::block && !shape.shifted() && shape.column_bytes > 0 && row_bytes >= long_row &&

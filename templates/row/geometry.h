@@ -2,6 +2,7 @@
 // Fits threads, blocks and resident rows to a device, for the default configuration and the search. Internal to
 // templates/row.
 
+#include <optional>
 #include <vector>
 
 #include "templates/row/config.h"
@@ -37,6 +38,10 @@ int parts_of(int tiles, const TypedConfig& config, const Shape& shape);
 /// fastest on an H200 for 21 to 1002 columns and 160 MiB (bench/LOG.md). With one access for each lane, blocks would end
 /// faster than they can be launched.
 TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device);
+
+/// Returns a block of 64 threads for an aligned row of 16 bits with its loss and gradient, in which each thread keeps up to
+/// 4 vectors of exponentials; nothing for longer and for other rows.
+std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& device);
 
 /// Returns warps for unaligned rows that pass through shared memory; not necessarily valid.
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device);

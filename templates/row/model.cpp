@@ -11,6 +11,8 @@ namespace {
 // Warps of a block wait at its barriers. Warps with rows of their own spread over time, so fewer bytes suffice.
 constexpr double enough_bytes_of_blocks = 128 << 10;
 constexpr double enough_bytes_of_warps = 40 << 10;
+// Gradients that almost fit into L2 take a few waves of rows: more threads shorten each of them (0.93 to 0.98 on an H100).
+constexpr double share_of_few_waves = 0.5;
 // Measured on an H200 (bench/LOG.md): registers per thread that hold the row in the configurations that tuning selects.
 constexpr double wanted_of_blocks = 32;
 constexpr double wanted_of_warps = 16;
@@ -83,7 +85,12 @@ Expectation expectation(const TypedConfig& config, const Shape& shape, const Dev
   Expectation result;
   const bool masked = !warp && shape.is_masked();
   const double element_bytes = masked ? loaded_bytes(shape) : static_cast<double>(shape.resident_element_bytes());
-  const double enough = warp ? enough_bytes_of_warps : (masked ? share_with_mask : 1) * enough_bytes_of_blocks;
+  const bool few_waves = shape.backward() && shape.traffic_bytes() <= 2 * device.l2_bytes;
+  const double enough = warp ? enough_bytes_of_warps
+                             : (masked      ? share_with_mask
+                                : few_waves ? share_of_few_waves
+                                            : 1) *
+                                   enough_bytes_of_blocks;
   result.bytes = held * static_cast<double>(shape.cols) * element_bytes;
   result.resident = std::min(result.bytes / enough, 1.0);
   // A block alone on a multiprocessor computes while no data moves.

@@ -37,6 +37,7 @@ struct Shape {
   bool in_place = false;
   bool writes = true;  ///< writes rows; otherwise only a few numbers per row, and `out` equals in[0]
   bool logarithm = false;
+  bool is_norm = false;             ///< one sum, then a product: few instructions an element
   int pipeline_part_bytes = 0;      ///< of a warp's partial in the operation's pipeline kernels; 0: it has none
   std::int64_t pipeline_cols = 0;   ///< fewest columns for which they are the fastest, as measured on an H200
   bool reduces = true;              ///< values of a row depend on all of its columns

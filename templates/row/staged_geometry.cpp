@@ -15,7 +15,7 @@ constexpr int max_lanes = 32;
 /// columns, but every multiprocessor several blocks, and that blocks start at multiples of 16 bytes in every array.
 void set_rounds(TypedConfig& config, const Shape& shape, std::int64_t cols, std::int64_t chunk_bytes,
                 const DeviceInfo& device) {
-  constexpr int most_rounds = 64, blocks_per_sm = 8;
+  constexpr int most_rounds = 64, blocks_per_sm = 6;
   const std::int64_t at_once = config.threads / config.lanes;
   const auto bytes = static_cast<double>(at_once * cols * size_of(shape.input));
   const double wanted = std::log2(static_cast<double>(chunk_bytes) / bytes);

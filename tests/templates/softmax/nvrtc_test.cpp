@@ -209,12 +209,26 @@ TEST_F(SoftmaxNvrtc, LoadsOfARowHaveNoBranches) {
   }
 }
 
-TEST_F(SoftmaxNvrtc, BlocksOfAClusterExchangeThroughSharedMemory) {
+// A cluster barrier has fences, and its wait empties L1: one only waits until all blocks have started, without a release.
+TEST_F(SoftmaxNvrtc, BlocksOfAClusterExchangeMessagesThatABarrierCounts) {
   for (const std::string_view op : test::softmax_ops) {
-    const std::string ptx = ptx_of(op, "rows=64,cols=65536", "variant=cluster");
+    const std::string ptx = ptx_of(source_of(op, "rows=64,cols=65536", "variant=cluster", "sm_90a"));
+    EXPECT_EQ(count_of(ptx, "barrier.cluster.arrive"), 1U) << op;
+    EXPECT_EQ(count_of(ptx, "barrier.cluster.arrive.relaxed"), 1U) << op;
+    EXPECT_EQ(count_of(ptx, "barrier.cluster.wait"), 1U) << op;
+    EXPECT_GE(count_of(ptx, "st.async.shared::cluster.mbarrier::complete_tx::bytes"), 1U) << op;
+    EXPECT_GE(count_of(ptx, "mbarrier.try_wait.parity.acquire.cluster"), 1U) << op;
+    EXPECT_EQ(count_of(ptx, ".relaxed.gpu"), 0U) << op;
+  }
+}
+
+TEST_F(SoftmaxNvrtc, BlocksOfAClusterExchangeThroughSharedMemoryElsewhere) {
+  for (const std::string_view op : test::softmax_ops) {
+    const std::string ptx = ptx_of(source_of(op, "rows=64,cols=65536", "variant=cluster", "sm_90"));
     EXPECT_GE(count_of(ptx, "barrier.cluster.arrive"), 2U) << op;
     EXPECT_GE(count_of(ptx, "barrier.cluster.wait"), 2U) << op;
     EXPECT_GE(count_of(ptx, "mapa"), 1U) << op;
+    EXPECT_EQ(count_of(ptx, "st.async"), 0U) << op;
     EXPECT_EQ(count_of(ptx, ".relaxed.gpu"), 0U) << op;
   }
 }
