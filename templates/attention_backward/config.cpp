@@ -48,6 +48,21 @@ void describe_fields(TypedConfig& config, Description& v) {
             {.meaning = "a fourth warpgroup loads tiles and adds to the sums of dq, as it always does if deterministic=1 "
                         "and roles=keys",
              .omit_default = true});
+    v.field(
+        "kernels", config.kernels,
+        {.meaning = "1: one kernel computes dk and dv and adds to dq; 2: dq has a kernel of its own, which computes S and "
+                    "dP again and adds to nothing in global memory",
+         .range = {1, 2},
+         .omit_default = true});
+    v.field(
+        "dq_tile_q", config.dq_tile_q,
+        {.meaning = "queries of a block of that kernel", .range = {64, 128}, .power_of_two = true, .omit_default = true});
+    v.field("dq_tile_kv", config.dq_tile_kv,
+            {.meaning = "keys of a tile that it streams", .range = {64, 128}, .step = 32, .omit_default = true});
+    v.field("dq_stages", config.dq_stages,
+            {.meaning = "K tiles that it has in flight or in use; V tiles are one fewer",
+             .range = {2, 3},
+             .omit_default = true});
     return;
   }
   const Range warps{1, 16}, kept{16, 256}, streamed{16, 128}, stages{1, 2};
@@ -89,10 +104,21 @@ std::int64_t wgmma_smem_bytes(const TypedConfig& config, const Settings& problem
   const std::int64_t kept = config.kept(Pass::keys), weights = by_gradient ? config.tile_q / 16 * 128 * 16 : 0;
   const std::int64_t all_slabs = slabs(settings.head_dim) + slabs(settings.head_dim_v);
   const std::int64_t pieces = config.tile_q / 64 * slabs(settings.head_dim);
-  const std::int64_t stages = by_gradient ? 0 : pieces < 2 && !config.separate_adders(problem) ? 1 : 2;
+  const std::int64_t stages = by_gradient || config.separate_dq()              ? 0
+                              : pieces < 2 && !config.separate_adders(problem) ? 1
+                                                                               : 2;
   const std::int64_t sums = config.cluster > 0 ? 2 * config.tile_q * settings.head_dim * 4 : stages * 64 * 64 * 4;
-  return all_slabs * row * (kept + config.stages * config.tile_q) + 2 * (kept / 64 * config.tile_q * row + weights) + sums +
+  const std::int64_t factors = config.separate_dq() ? 0 : kept / 64 * config.tile_q * row;
+  return all_slabs * row * (kept + config.stages * config.tile_q) + 2 * (factors + weights) + sums +
          config.stages * 2 * config.tile_q * 4 + 8 * (4 * config.stages + (config.cluster > 0 ? 15 : 11));
+}
+/// As WgmmaQueriesTiles lays it out.
+std::int64_t wgmma_queries_smem_bytes(const TypedConfig& config, const attention::Settings& settings) {
+  constexpr std::int64_t row = 128;
+  const std::int64_t qk_slabs = slabs(settings.head_dim), v_slabs = slabs(settings.head_dim_v);
+  const std::int64_t k_stages = config.dq_stages, v_stages = config.dq_stages - 1;
+  return row * (config.dq_tile_q * (qk_slabs + v_slabs) + config.dq_tile_kv * (k_stages * qk_slabs + v_stages * v_slabs)) +
+         8 * (2 + 2 * k_stages + 2 * v_stages) + (settings.mask_mod.empty() ? 0 : 4 * k_stages);
 }
 
 }  // namespace
@@ -125,7 +151,9 @@ int TypedConfig::block_threads(Pass pass, const Settings& settings) const noexce
   switch (variant) {
     case Variant::simt: return threads;
     case Variant::mma: return mma(pass).warps * 32;
-    case Variant::wgmma: return pass == Pass::keys ? separate_adders(settings) ? 512 : 384 : 0;
+    case Variant::wgmma:
+      if (pass == Pass::queries) return separate_dq() ? 128 * (dq_tile_q / 64 + 1) : 0;
+      return separate_adders(settings) ? 512 : 384;
   }
   return 0;
 }
@@ -133,25 +161,30 @@ int TypedConfig::block_threads(Pass pass, const Settings& settings) const noexce
 int TypedConfig::kept(Pass pass) const noexcept {
   if (variant == Variant::mma) return mma(pass).kept;
   if (variant == Variant::wgmma && pass == Pass::keys) return roles == Roles::gradients ? 64 : 128;
+  if (separate_dq()) return dq_tile_q;
   return pass == Pass::keys ? tile_kv : tile_q;
 }
 
 std::int64_t TypedConfig::smem_bytes(Pass pass, const Settings& settings) const noexcept {
   const attention::Settings& forward = settings.forward;
   if (variant == Variant::mma) return mma_smem_bytes(mma(pass), forward);
-  if (variant == Variant::wgmma) return pass == Pass::keys ? wgmma_smem_bytes(*this, settings) : 0;
+  if (variant == Variant::wgmma)
+    return pass == Pass::keys ? wgmma_smem_bytes(*this, settings)
+           : separate_dq()    ? wgmma_queries_smem_bytes(*this, forward)
+                              : 0;
   return pass == Pass::keys ? simt_smem_bytes(tile_kv, tile_q, forward) : simt_smem_bytes(tile_q, tile_kv, forward);
 }
 
 int TypedConfig::registers_needed(Pass pass, const attention::Settings& settings) const noexcept {
   const std::int64_t d = settings.head_dim, d_v = settings.head_dim_v;
+  if (variant == Variant::wgmma && pass == Pass::queries)  // of a consumer
+    return separate_dq() ? static_cast<int>(24 + d / 2 + dq_tile_kv) : 0;
   if (variant == Variant::wgmma) {  // of a multiplier; with more than 208, ptxas serializes the products
     const std::int64_t gradients = roles == Roles::keys ? d + d_v : std::max(d, d_v);
     // Weights that wait next to those of the previous tile's dS.
     const int waiting = settings.softcap != 0 || !settings.score_mod.empty() || settings.dropout > 0 ? tile_q / 4 : 0;
-    return pass == Pass::keys ? static_cast<int>(24 + gradients / 2 + tile_q / 2 + tile_q / 4) + (settings.alibi ? 8 : 0) +
-                                    (ahead && roles == Roles::keys ? 4 + waiting : 0)
-                              : 0;
+    return static_cast<int>(24 + gradients / 2 + tile_q / 2 + tile_q / 4) + (settings.alibi ? 8 : 0) +
+           (ahead && roles == Roles::keys ? 4 + waiting : 0);
   }
   std::int64_t registers = 40;  // for what stands around the tiles
   if (variant == Variant::simt) {
@@ -201,7 +234,7 @@ std::string why_head_split_invalid(const TypedConfig& config, const Settings& se
   const auto text = [](std::int64_t number) { return std::to_string(number); };
   const std::string start = "head_split is " + text(config.head_split) + "; ";
   if (config.roles != Roles::keys || config.cluster > 0) return start + "it is for roles=keys and cluster=0";
-  if (settings.deterministic) return start + "with deterministic=1 a block has all query heads of its key head";
+  if (config.is_ordered(settings)) return start + "with deterministic=1 a block has all query heads of its key head";
   if (forward.group() < config.head_split)
     return start + "allowed: at most " + text(forward.group()) + ", the query heads of a key head";
   if (config.head_split > device.max_cluster_blocks)
@@ -210,6 +243,23 @@ std::string why_head_split_invalid(const TypedConfig& config, const Settings& se
   const std::int64_t tiles = (slabs(forward.head_dim) + slabs(forward.head_dim_v)) * config.stages * config.tile_q * 128;
   if (sums > tiles)
     return start + "dk or dv of a block takes " + text(sums) + " bytes in the place of Q and dO, which have " + text(tiles);
+  return {};
+}
+
+std::string why_kernels_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
+  const TypedConfig defaults;
+  if (config.kernels == 1) {
+    if (config.dq_tile_q != defaults.dq_tile_q || config.dq_tile_kv != defaults.dq_tile_kv ||
+        config.dq_stages != defaults.dq_stages)
+      return "dq_tile_q, dq_tile_kv and dq_stages are for kernels=2; kernels is 1";
+    return {};
+  }
+  if (config.cluster > 0 || config.adders) return "kernels is 2; it is for cluster=0 and adders=0, which concern sums of dq";
+  if (const int registers = config.registers_needed(Pass::queries, settings.forward); registers > 240)
+    return "tiles of these sizes take " + std::to_string(registers) + " registers a thread for dq; there are 240";
+  if (const std::int64_t bytes = config.smem_bytes(Pass::queries, settings); bytes > device.smem_bytes_per_block)
+    return "tiles of these sizes take " + std::to_string(bytes) + " bytes of shared memory for dq; a block has " +
+           std::to_string(device.smem_bytes_per_block);
   return {};
 }
 
@@ -240,6 +290,7 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
     if (std::string reason = why_head_split_invalid(config, settings, device); !reason.empty()) return reason;
   if (config.adders && (config.roles == Roles::gradients || config.cluster > 0))
     return "adders is 1; it is for roles=keys and cluster=0";
+  if (std::string reason = why_kernels_invalid(config, settings, device); !reason.empty()) return reason;
   if (config.adders && settings.deterministic)
     return "adders is 1; with deterministic=1 all kernels of roles=keys have the fourth warpgroup, and adders is 0";
   if (settings.rows() == 0 || forward.positions(Side::k) == 0) return "TMA has no empty arrays";
@@ -266,9 +317,12 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
       config.ahead && config.roles == Roles::keys &&
       (config.separate_adders(settings) || (config.tile_q == 128 && (settings.dslopes || forward.varlen || masked)));
   const bool random = config.tile_q == 128 && forward.dropout > 0;  // bits of 64 pairs of a thread
+  // As WgmmaBackwardRegisters.
+  const int most = !config.separate_dq() ? 208 : masked || config.roles == Roles::gradients ? 216 : 240;
   if (const int registers = config.registers_needed(Pass::keys, forward) + (crowded ? 24 : 0) + (random ? 32 : 0);
-      registers > 208)
-    return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are 208";
+      registers > most)
+    return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are " +
+           std::to_string(most);
   if (const std::int64_t bytes = config.smem_bytes(Pass::keys, settings); bytes > device.smem_bytes_per_block)
     return "tiles of these sizes take " + std::to_string(bytes) + " bytes of shared memory; a block has " +
            std::to_string(device.smem_bytes_per_block);
@@ -279,10 +333,11 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
 
 std::int64_t sums_columns(const Settings& settings) { return slabs(settings.forward.head_dim) * 64; }
 
-std::int32_t heads_per_section(std::int64_t kv_tiles, const Settings& settings, const DeviceInfo& device) {
+std::int32_t heads_per_section(std::int64_t kv_tiles, const Settings& settings, const DeviceInfo& device, bool sums) {
   const attention::Settings& forward = settings.forward;
   const auto over = [](std::int64_t number, std::int64_t by) { return (number + by - 1) / by; };
-  const std::int64_t row = (forward.head_dim + forward.head_dim_v) * size_of(forward.dtype) + 4 * sums_columns(settings);
+  const std::int64_t row =
+      (forward.head_dim + forward.head_dim_v) * size_of(forward.dtype) + (sums ? 4 * sums_columns(settings) : 0);
   const std::int64_t fitting = (std::int64_t{32} << 20) / std::max<std::int64_t>(row * forward.seq_q * forward.group(), 1);
   const std::int64_t least = over(std::int64_t{3} * device.sm_count, 2 * std::max<std::int64_t>(kv_tiles, 1));
   const std::int64_t all = std::max<std::int64_t>(forward.batch * forward.kv_heads, 1);

@@ -17,10 +17,10 @@ namespace tunesmith::attention_backward {
 enum class Variant : std::uint8_t {
   simt,   ///< without tensor cores: float32, and any architecture
   mma,    ///< warp-level MMA (sm_80 and later)
-  wgmma,  ///< warpgroup MMA and TMA (sm_90a), one kernel
+  wgmma,  ///< warpgroup MMA and TMA (sm_90a)
 };
 
-/// The two kernels of simt and mma. The one kernel of wgmma counts as that of keys.
+/// The two kernels of simt, of mma and of wgmma with kernels=2. The one kernel of wgmma counts as that of keys.
 enum class Pass : std::uint8_t {
   keys,     ///< keeps keys: dk and dv
   queries,  ///< keeps queries: dq
@@ -50,6 +50,8 @@ struct TypedConfig {
   int cluster = 0;
   bool adders = false;
   int head_split = 0;
+  int kernels = 1;
+  int dq_tile_q = 128, dq_tile_kv = 64, dq_stages = 2;
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
   static TypedConfig parse(const Config& config);
@@ -60,7 +62,9 @@ struct TypedConfig {
   /// Threads of a block.
   int block_threads(Pass pass, const Settings& settings) const noexcept;
   /// Returns whether blocks add to sums of dq in the workspace, and then, whether they do so in a fixed order.
-  bool has_sums() const noexcept { return variant == Variant::wgmma && cluster == 0; }
+  bool has_sums() const noexcept { return variant == Variant::wgmma && cluster == 0 && kernels == 1; }
+  /// Returns whether wgmma has a kernel of its own for dq.
+  bool separate_dq() const noexcept { return variant == Variant::wgmma && kernels == 2; }
   bool is_ordered(const Settings& settings) const noexcept { return has_sums() && settings.deterministic; }
   /// Keys, or queries, of a block.
   int kept(Pass pass) const noexcept;
@@ -81,11 +85,11 @@ std::vector<FieldInfo> config_field_infos();
 
 /// Returns the columns that the sums of dq have room for in the workspace of wgmma.
 std::int64_t sums_columns(const Settings& settings);
-/// Returns the key heads of a section (WgmmaKeys): those whose queries, gradients of outputs and sums of dq fit into half of
-/// an L2 cache of 60 MB together, but no fewer than have 1.5 times the blocks, `kv_tiles` each, that run at the
-/// same time. Under a causal mask the last blocks of a section are the shortest; those of the last section fill the gaps at
-/// the end.
-std::int32_t heads_per_section(std::int64_t kv_tiles, const Settings& settings, const DeviceInfo& device);
+/// Returns the key heads of a section (WgmmaKeys): those whose queries, gradients of outputs and sums of dq, if there are
+/// `sums`, fit into half of an L2 cache of 60 MB together, but no fewer than have 1.5 times the blocks, `kv_tiles` each,
+/// that run at the same time. Under a causal mask the last blocks of a section are the shortest; those of the last section
+/// fill the gaps at the end.
+std::int32_t heads_per_section(std::int64_t kv_tiles, const Settings& settings, const DeviceInfo& device, bool sums = true);
 
 /// Returns why a well-formed configuration cannot run this problem on this device; empty: it can.
 std::string why_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);

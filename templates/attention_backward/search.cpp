@@ -93,11 +93,69 @@ std::vector<TypedConfig> cluster_configs(const Settings& settings) {
   return configs;
 }
 
+/// Returns whether wgmma is faster with a kernel of its own for dq: measured on an H100 (bench/LOG.md). Above head_dim 128
+/// the additions to dq cost more than computing S and dP twice. Otherwise it is for few blocks: the blocks of both kernels
+/// run next to each other, under a causal mask while the longest ones of the first kernel do.
+bool two_kernels_are_faster(const Settings& settings, const DeviceInfo& device) {
+  const attention::Settings& forward = settings.forward;
+  const bool wide = std::max(forward.head_dim, forward.head_dim_v) > 128;
+  if (wide && (forward.dropout == 0 || settings.deterministic)) return true;  // else its numbers are computed twice, too
+  if (forward.group() > 1) return false;
+  const auto blocks = [&](std::int64_t positions) { return (positions + 127) / 128 * forward.heads * forward.batch; };
+  const std::int64_t of_keys = blocks(forward.seq_kv), both = of_keys + blocks(forward.seq_q);
+  const bool causal = forward.bounded_right() && forward.mask_mod.empty();
+  return both <= device.sm_count || (causal && of_keys <= device.sm_count);
+}
+
+/// Returns the kernels with wgmma of which one computes dk and dv and the other one dq, the best guess first. Without
+/// invalid ones.
+std::vector<TypedConfig> two_kernel_configs(const Settings& settings, const DeviceInfo& device) {
+  const attention::Settings& forward = settings.forward;
+  const std::int64_t widest = std::max(forward.head_dim, forward.head_dim_v);
+  TypedConfig config;
+  config.variant = Variant::wgmma;
+  config.kernels = 2;
+  config.roles = widest > 128 ? Roles::gradients : Roles::keys;
+  // Options that change scores need registers next to tiles of 128.
+  const bool plain = forward.softcap == 0 && forward.score_mod.empty() && forward.dropout == 0;
+  config.tile_q = config.dq_tile_kv = widest <= 64 && plain ? 128 : 64;
+  // Blocks of 128 queries, unless these are long and clearly fewer than run at the same time, or of different lengths.
+  const std::int64_t many = std::int64_t{128} * device.sm_count * (forward.bounded_right() ? 4 : 3) / 4;
+  config.dq_tile_q = widest > 128 && settings.rows() < many ? 64 : 128;
+  std::vector<TypedConfig> configs;
+  for (const bool ahead : {true, false}) {
+    if (!ahead && config.roles == Roles::gradients) continue;
+    config.ahead = ahead;
+    for (const int stages : config.roles == Roles::gradients ? std::array{3, 2} : std::array{2, 3}) {
+      config.stages = stages;
+      for (const int dq_stages : config.dq_tile_q == 64 ? std::array{2, 3} : std::array{3, 2}) {
+        config.dq_stages = dq_stages;
+        if (why_invalid(config, settings, device).empty()) configs.push_back(config);
+      }
+    }
+  }
+  return configs;
+}
+
 /// Returns the kernels with wgmma, the best guess first: measured on an H200 at head_dim 64 and 128.
-std::vector<TypedConfig> wgmma_configs(const Settings& settings) {
+std::vector<TypedConfig> wgmma_configs(const Settings& settings, const DeviceInfo& device) {
   const std::int64_t widest = std::max(settings.forward.head_dim, settings.forward.head_dim_v);
   const bool narrow = widest <= 64;
   std::vector<TypedConfig> configs;
+  std::vector<TypedConfig> two = two_kernel_configs(settings, device);
+  const std::int64_t seq_kv = settings.forward.seq_kv;
+  const bool pairs = seq_kv > 128 && seq_kv <= 256;
+  const bool clusters_first = pairs && narrow && settings.forward.mask_mod.empty();
+  const bool two_first = !clusters_first && !two.empty() && two_kernels_are_faster(settings, device);
+  // Ends the list: with the best two kernels before those of one, if they are faster, and the others after them.
+  const auto with_two = [&] {
+    if (two_first) {
+      configs.insert(configs.begin(), two.front());
+      two.erase(two.begin());
+    }
+    configs.insert(configs.end(), two.begin(), two.end());
+    return configs;
+  };
   if (widest > 128) {
     for (const int stages : {2, 3}) {
       TypedConfig config;
@@ -107,14 +165,12 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings) {
       config.stages = stages;
       configs.push_back(config);
     }
-    return configs;
+    return with_two();
   }
   // Measured at head_dim 64 without mask_mod: clusters of 2 are faster by a fifth, under a causal mask by a tenth. Those of
   // 4 are as fast as sums in the workspace at best, those of 8 never.
   const std::vector<TypedConfig> clusters = cluster_configs(settings);
-  const bool pairs = settings.forward.seq_kv > 128 && settings.forward.seq_kv <= 256;
-  const bool faster = pairs && narrow && settings.forward.mask_mod.empty();
-  if (faster) configs = clusters;
+  if (clusters_first) configs = clusters;
   // A fourth warpgroup leaves no registers for `ahead`. It is faster nearly everywhere, above all for few tiles and with a
   // mask_mod, but not at head_dim 64 with a soft cap or under a causal mask alone.
   TypedConfig helped;
@@ -140,8 +196,8 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings) {
         configs.push_back(config);
       }
   if (!helps) configs.insert(configs.begin() + 1, helped);
-  if (!faster) configs.insert(configs.begin() + (pairs ? 2 : std::ssize(configs)), clusters.begin(), clusters.end());
-  return configs;
+  if (!clusters_first) configs.insert(configs.begin() + (pairs ? 2 : std::ssize(configs)), clusters.begin(), clusters.end());
+  return with_two();
 }
 
 /// Blocks of a cluster that share the query heads of a key head, how much of the device such clusters fill, and the time
@@ -176,11 +232,11 @@ int best_head_split(const TypedConfig& config, const Settings& settings, const D
   return best;
 }
 
-std::vector<TypedConfig> configs_of(Variant variant, const Settings& settings) {
+std::vector<TypedConfig> configs_of(Variant variant, const Settings& settings, const DeviceInfo& device) {
   switch (variant) {
     case Variant::simt: return simt_configs();
     case Variant::mma: return mma_configs(settings);
-    case Variant::wgmma: return wgmma_configs(settings);
+    case Variant::wgmma: return wgmma_configs(settings, device);
   }
   return {};
 }
@@ -195,7 +251,7 @@ std::vector<TypedConfig> other_head_splits(const TypedConfig& config) {
 
 /// Returns the first valid configuration of a variant, or the first one.
 TypedConfig default_config(Variant variant, const Settings& settings, const DeviceInfo& device) {
-  std::vector<TypedConfig> configs = configs_of(variant, settings);
+  std::vector<TypedConfig> configs = configs_of(variant, settings, device);
   for (TypedConfig& config : configs)
     if (why_invalid(config, settings, device).empty()) {
       config.head_split = best_head_split(config, settings, device);
@@ -224,9 +280,16 @@ Config complete_config(const Config& partial, const Settings& settings, const De
     for (const Variant known : {Variant::simt, Variant::mma, Variant::wgmma})
       if (*variant == Value(std::string(enum_name(known)))) start = default_config(known, settings, device);
   }
+  // The tiles of one kernel say little about those of two.
+  if (const Value* const kernels = partial.fields.find("kernels"); kernels != nullptr && start.variant == Variant::wgmma)
+    for (const TypedConfig& known : wgmma_configs(settings, device))
+      if (*kernels == Value(std::int64_t{known.kernels}) && start.kernels != known.kernels &&
+          why_invalid(known, settings, device).empty())
+        start = known;
   Config config = start.to_config();
-  // A configuration's text omits cluster=0, adders=0 and head_split=0.
-  constexpr std::array<std::string_view, 3> omitted{"cluster", "adders", "head_split"};
+  // A configuration's text omits fields that have their defaults.
+  constexpr std::array<std::string_view, 7> omitted{"cluster",   "adders",     "head_split", "kernels",
+                                                    "dq_tile_q", "dq_tile_kv", "dq_stages"};
   bool is_complete = true;
   for (const auto& [field, value] : config.fields)
     is_complete = is_complete && (std::ranges::find(omitted, field) != omitted.end() || partial.fields.contains(field));
@@ -257,10 +320,10 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
   if (hopper)
     for (const TypedConfig& other : other_head_splits(candidates.front())) candidates.push_back(other);
   if (hopper && effort == Effort::quick) {
-    add(wgmma_configs(settings));
+    add(wgmma_configs(settings, device));
     candidates.push_back(default_config(Variant::mma, settings, device));
   } else if (candidates.front().variant != Variant::simt) {
-    if (hopper) add(wgmma_configs(settings));
+    if (hopper) add(wgmma_configs(settings, device));
     add(mma_configs(settings));
     candidates.push_back(default_config(Variant::simt, settings, device));
   } else {

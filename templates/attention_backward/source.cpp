@@ -52,11 +52,16 @@ std::string mma_text(const char* name, const MmaPass& pass) {
          (pass.split ? member("split", true) : "") + "};\n\n";
 }
 
-/// Returns the wgmma instructions: for S and dP, for dk and dv, and for the pieces of dq.
+/// Returns the wgmma instructions: for S and dP, for dk and dv, and for dq or its pieces.
 std::string wgmma_instructions(const TypedConfig& config, const Settings& settings) {
   const std::int64_t head_dim = settings.forward.head_dim;
-  std::set<std::int64_t> columns{config.tile_q, head_dim, settings.forward.head_dim_v, std::min<std::int64_t>(head_dim, 64)};
-  if (head_dim % 64 != 0) columns.insert(head_dim % 64);
+  std::set<std::int64_t> columns{config.tile_q, head_dim, settings.forward.head_dim_v};
+  if (config.separate_dq()) {
+    columns.insert(config.dq_tile_kv);
+  } else {
+    columns.insert(std::min<std::int64_t>(head_dim, 64));
+    if (head_dim % 64 != 0) columns.insert(head_dim % 64);
+  }
   std::string text = "namespace tunesmith {\n";
   for (const std::int64_t count : columns) text += "TUNESMITH_WGMMA_" + std::to_string(count) + "\n";
   return text + "}  // namespace tunesmith\n\n";
@@ -77,9 +82,13 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
            (config.separate_adders(settings) ? member("adders", true) : "") +
            (settings.dslopes ? member("slopes", true) : "") + (settings.accumulate ? member("accumulate", true) : "") +
            (config.cluster > 0 ? member("cluster", config.cluster) : "") +
-           (config.head_split > 0 ? member("head_split", config.head_split) : "") + "};\n\n" +
-           wgmma_instructions(config, settings) +
-           asserts("tunesmith::WgmmaBackwardTiles<shape, config>::smem_bytes", keys, why);
+           (config.head_split > 0 ? member("head_split", config.head_split) : "") +
+           (config.separate_dq() ? member("dq_tile_q", config.dq_tile_q) + member("dq_tile_kv", config.dq_tile_kv) +
+                                       member("dq_stages", config.dq_stages)
+                                 : "") +
+           "};\n\n" + wgmma_instructions(config, settings) +
+           asserts("tunesmith::WgmmaBackwardTiles<shape, config>::smem_bytes", keys, why) +
+           (config.separate_dq() ? asserts("tunesmith::WgmmaQueriesTiles<shape, config>::smem_bytes", queries, why) : "");
   return "static constexpr tunesmith::SimtBackwardConfig config = {\n" + member("threads", config.threads) +
          member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) + "};\n\n" +
          asserts("tunesmith::SimtKeysTiles<shape, config>::smem_bytes", keys, why) +
@@ -102,23 +111,30 @@ attention::FeatureUse features_of(const TypedConfig& config, const Settings& set
 void describe(const TypedConfig& config, const Settings& settings, SourceParts& parts) {
   const std::string keys = std::to_string(config.kept(Pass::keys)), queries = std::to_string(config.kept(Pass::queries));
   if (config.variant == Variant::wgmma) {
+    const std::string streamed = std::to_string(config.tile_q);
     parts.algorithm =
         "delta = rowsum(o * dout) - dlse first; then, with P = exp(S - lse) and dS = P * (dP - delta), a block that keeps " +
-        keys + " keys goes through the Q tiles of all heads that share them: dv += P^T dout, dk += dS^T Q, and dS K is " +
-        (config.has_sums()
-             ? "added to float32 sums of dq in the workspace" +
+        keys + " keys goes through the Q tiles of all heads that share them: dv += P^T dout, dk += dS^T Q" +
+        (config.separate_dq() ? "; a second kernel computes dq = dS K: a block that keeps " + queries +
+                                    " queries goes through the K/V tiles that they see. No kernel adds to global memory"
+         : config.has_sums()
+             ? ", and dS K is added to float32 sums of dq in the workspace" +
                    std::string(config.is_ordered(settings) ? ", in a fixed order" : "") + "; a last kernel rounds them"
-             : "sent to the blocks of the cluster, each of which adds and writes a share of dq");
+             : ", and dS K is sent to the blocks of the cluster, each of which adds and writes a share of dq");
     parts.threads =
         config.roles == Roles::keys
-            ? "two warpgroups of 64 keys each compute S, P, dP, dS, dk and dv of tiles of " + queries + " queries"
-            : "one warpgroup computes S, P and dv of tiles of " + queries + " queries, another one dP, dS and dk";
-    if (!config.has_sums())
+            ? "two warpgroups of 64 keys each compute S, P, dP, dS, dk and dv of tiles of " + streamed + " queries"
+            : "one warpgroup computes S, P and dv of tiles of " + streamed + " queries, another one dP, dS and dk";
+    if (config.cluster > 0)
       parts.threads.insert(0, "a cluster of " + std::to_string(config.cluster) + " blocks holds all keys of a key head; ");
     if (config.head_split > 0)
       parts.threads.insert(0, "the " + std::to_string(config.head_split) +
                                   " blocks of a cluster share the query heads of a key head and add dk and dv; ");
-    parts.threads += config.separate_adders(settings)
+    parts.threads += config.separate_dq()
+                         ? "; one thread of a third one loads tiles through TMA. For dq, warpgroups of 64 queries and one "
+                           "thread that loads tiles of " +
+                               std::to_string(config.dq_tile_kv) + " keys"
+                     : config.separate_adders(settings)
                          ? "; a third one computes dq, and warps of a fourth one load tiles through TMA and sum dq"
                          : "; a third one loads tiles through TMA and computes dq";
     return;
@@ -157,6 +173,11 @@ Argument argument_of(const TypedConfig& config, const Settings& settings) {
 std::string entry(const std::string& name, const std::string& bounds, const char* type, const std::string& call) {
   return "extern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n" + name +
          "(const __grid_constant__ tunesmith::" + type + " params) {\n  tunesmith::" + call + ";\n}\n";
+}
+
+/// The name of the kernel of wgmma that computes dk and dv.
+const char* keys_kernel(const TypedConfig& config) {
+  return config.separate_dq() ? "attention_backward_keys" : "attention_backward";
 }
 
 bool has_heads_kernel(const Settings& settings) { return settings.dsinks || settings.dslopes; }
@@ -252,7 +273,9 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
     params.kv_tiles = config.cluster;
     params.attention.heads_per_section = 1;
   } else if (config.variant == Variant::wgmma) {
-    params.attention.heads_per_section = heads_per_section(params.kv_tiles * config.blocks_of_tile(), settings, device);
+    std::int64_t blocks = params.kv_tiles * config.blocks_of_tile();  // of a key head
+    if (config.separate_dq()) blocks = std::min(blocks, params.attention.q_tiles * forward.group());
+    params.attention.heads_per_section = heads_per_section(blocks, settings, device, config.has_sums());
   }
   return params;
 }
@@ -319,9 +342,14 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   parts.kernels =
       common_entry("attention_backward_prepare", prepare_threads, "attention_backward_prepare<Element, shape, backward>");
   if (wgmma) {
+    const std::string bounds = ", 1";
     parts.kernels +=
-        entry("attention_backward", std::to_string(typed.block_threads(Pass::keys, settings)) + ", 1", argument.type,
+        entry(keys_kernel(typed), std::to_string(typed.block_threads(Pass::keys, settings)) + bounds, argument.type,
               "attention_backward_wgmma<Element, shape, " + modification + ", config>" + argument.own);
+    if (typed.separate_dq())
+      parts.kernels += entry(
+          "attention_backward_queries", std::to_string(typed.block_threads(Pass::queries, settings)) + bounds, argument.type,
+          "attention_backward_queries_wgmma<Element, shape, backward, " + modification + ", config>" + argument.own);
     if (typed.has_sums())
       parts.kernels += entry("attention_backward_dq", std::to_string(wgmma_dq_threads), argument.type,
                              "attention_backward_wgmma_dq<Element, shape, backward, config>" + std::string(argument.own));
@@ -343,7 +371,8 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
 
 namespace {
 
-/// Adds the maps of wgmma: boxes of 64 columns (128 bytes) and as many positions of a head as a tile has.
+/// Adds the maps of wgmma: boxes of 64 columns (128 bytes) and as many positions of a head as a tile has, or if two kernels
+/// use the maps, as divide the tiles of both.
 void use_tensor_maps(const TypedConfig& config, const Settings& settings, LaunchPlan& plan) {
   struct Mapped {
     const char* array;
@@ -353,14 +382,14 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, Launch
     std::size_t offset;
   };
   const attention::Settings& forward = settings.forward;
-  const std::int64_t kept = config.kept(Pass::keys);
-  const std::array<Mapped, 6> mapped{
-      {{"q", Side::q, forward.tensor(Side::q), config.tile_q, offsetof(WgmmaBackwardParams, q)},
-       {"k", Side::k, forward.tensor(Side::k), kept, offsetof(WgmmaBackwardParams, k)},
-       {"v", Side::v, forward.tensor(Side::v), kept, offsetof(WgmmaBackwardParams, v)},
-       {"dout", Side::o, settings.dout, config.tile_q, offsetof(WgmmaBackwardParams, dout)},
-       {"dk", Side::k, settings.dk, 64, offsetof(WgmmaBackwardParams, dk)},
-       {"dv", Side::v, settings.dv, 64, offsetof(WgmmaBackwardParams, dv)}}};
+  const std::int64_t q_box = config.separate_dq() ? 64 : config.tile_q;
+  const std::int64_t kv_box = !config.separate_dq() ? config.kept(Pass::keys) : config.dq_tile_kv % 64 == 0 ? 64 : 32;
+  const std::array<Mapped, 6> mapped{{{"q", Side::q, forward.tensor(Side::q), q_box, offsetof(WgmmaBackwardParams, q)},
+                                      {"k", Side::k, forward.tensor(Side::k), kv_box, offsetof(WgmmaBackwardParams, k)},
+                                      {"v", Side::v, forward.tensor(Side::v), kv_box, offsetof(WgmmaBackwardParams, v)},
+                                      {"dout", Side::o, settings.dout, q_box, offsetof(WgmmaBackwardParams, dout)},
+                                      {"dk", Side::k, settings.dk, 64, offsetof(WgmmaBackwardParams, dk)},
+                                      {"dv", Side::v, settings.dv, 64, offsetof(WgmmaBackwardParams, dv)}}};
   for (const auto& [array, side, tensor, rows, offset] : mapped) {
     const auto found = std::ranges::find(plan.pointers, array, &LaunchPlan::Pointer::array);
     LaunchPlan::TensorMap map;
@@ -424,13 +453,19 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
     use_tensor_maps(typed, settings, plan);
     if (typed.has_sums() && !typed.is_ordered(settings)) plan.sums_in_any_order = {"dq"};
     const std::int64_t blocks = params.kv_tiles * forward.kv_heads * forward.batch * typed.blocks_of_tile();
-    KernelLaunch launch = launch_of("attention_backward", blocks, typed.block_threads(Pass::keys, settings),
+    KernelLaunch launch = launch_of(keys_kernel(typed), blocks, typed.block_threads(Pass::keys, settings),
                                     typed.smem_bytes(Pass::keys, settings));
     if (const int cluster = std::max(typed.cluster, typed.head_split); cluster > 0) {
       launch.cluster = {static_cast<std::uint32_t>(cluster), 1, 1};
       launch.grid = folded_grid(blocks, launch.cluster.x);
     }
     add(launch);
+    if (typed.separate_dq()) {
+      launch = launch_of("attention_backward_queries", params.attention.q_tiles * forward.heads * forward.batch,
+                         typed.block_threads(Pass::queries, settings), typed.smem_bytes(Pass::queries, settings));
+      launch.overlaps = device.kind == DeviceInfo::Kind::cuda;
+      add(launch);
+    }
     if (typed.has_sums())
       add(launch_of("attention_backward_dq", tiles(params.rows / 16 * (sums_columns(settings) / 64), wgmma_dq_threads / 32),
                     wgmma_dq_threads, 0));

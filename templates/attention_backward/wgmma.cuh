@@ -1,5 +1,5 @@
-// Attention backward for Hopper (sm_90a), f16 and bf16: one kernel with five products, warp-specialized. A block keeps 128
-// or 64 keys of a key head and goes through the Q tiles of all heads that share them.
+// Attention backward for Hopper (sm_90a), f16 and bf16, warp-specialized: one kernel with five products, or two kernels with
+// four and three. A block keeps 128 or 64 keys of a key head and goes through the Q tiles of all heads that share them.
 //
 //   multipliers  two warpgroups of 64 keys each, which never wait for each other:
 //                  S^T = K Q^T, P^T = exp(S^T - lse), dP^T = V dO^T, dV += P^T dO, dS^T = P^T * (dP^T - delta), dK += dS^T Q
@@ -13,6 +13,11 @@
 //   adders       a fourth warpgroup, always if `ordered` and roles are keys. One of its warps loads instead, two add the
 //                pieces (LoaderWithAdders). More registers are left to the others without it, which `ahead` needs at
 //                head_dim 128.
+//
+// Two kernels  Instead, dQ has a kernel of its own, in which blocks keep queries (wgmma_queries.cuh). Then this one neither
+//              stores dS nor adds anything, and its loader only loads. S and dP are computed twice, but there are no sums in
+//              the workspace, and dQ has the same bits in each run. The additions to dQ cost more than two products above
+//              head_dim 128, and for few blocks, because the blocks of both kernels run next to each other.
 //
 // Every "come" and "free" of a stage is an mbarrier. Before: delta, log2(e) * lse, and zeros for the sums, or for their
 // counters if there are adders (prepare.cuh). After: the sums become dQ (wgmma_dq.cuh).
@@ -54,6 +59,8 @@
 #include "attention_backward/wgmma_exchange.cuh"
 #include "attention_backward/wgmma_loader.cuh"
 #include "attention_backward/wgmma_multiplier.cuh"
+#include "attention_backward/wgmma_queries.cuh"
+#include "device/dependent_launch.cuh"
 
 #if TUNESMITH_HAS_SM90A
 
@@ -65,6 +72,7 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
   using Registers = WgmmaBackwardRegisters<Element, shape, config>;
   const uint32 shared = shared_address(dynamic_shared());
   const BackwardBarriers<config.stages> barriers = {shared + Tiles::barriers_at};
+  if constexpr (Tiles::separate_dq) let_next_kernel_start();
   if (thread_index() == 0) {
     for (const TensorMap* map : {&params.q, &params.k, &params.v, &params.dout}) prefetch_tensor_map(*map);
     constexpr int warps = 4 * Tiles::multipliers, factor_warps = Tiles::by_gradient ? 4 : warps;
@@ -75,8 +83,10 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
       barrier_init(barriers.dout_free(stage), warps);
     }
     for (int stage = 0; stage < 2; ++stage) {
-      barrier_init(barriers.ds_come(stage), factor_warps);
-      barrier_init(barriers.ds_free(stage), 4);
+      if constexpr (!Tiles::separate_dq) {
+        barrier_init(barriers.ds_come(stage), factor_warps);
+        barrier_init(barriers.ds_free(stage), 4);
+      }
       if constexpr (Tiles::by_gradient) {
         barrier_init(barriers.p_come(stage), 4);
         barrier_init(barriers.p_free(stage), 4);
@@ -124,7 +134,9 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
       LoaderWithAdders<Element, shape, config>(params, shared).multiply_pieces();
     } else {
       give_registers<Registers::loader>();
-      if constexpr (config.cluster > 0)
+      if constexpr (Tiles::separate_dq) {
+        if (warp_index() == 0) Loader<Element, shape, config>(params, shared).load_tiles();
+      } else if constexpr (config.cluster > 0)
         ExchangingLoader<Element, shape, config>(params, shared).run();
       else
         Loader<Element, shape, config>(params, shared).run();

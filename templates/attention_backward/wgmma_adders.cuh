@@ -38,9 +38,6 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
   __device__ __forceinline__ LoaderWithAdders(const WgmmaBackwardParams& kernel_params, uint32 shared_memory)
       : Base(kernel_params, shared_memory) {}
 
-  __device__ __forceinline__ Ring ring() const {
-    return Ring(params.backward.attention, Visibility<shape>(params.backward.attention, sequence), keys, keys.first_k);
-  }
   __device__ __forceinline__ uint32 staged(int stage) const { return shared + Tiles::sums_at + stage * Tiles::piece_bytes; }
 
   template <int piece>
@@ -64,7 +61,7 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
     }
   }
   __device__ __forceinline__ void multiply_pieces() const {
-    const int count = ring().count();
+    const int count = this->ring().count();
     Stage<2> ds_stage;
     Stage<Tiles::sums_stages> sums;
 #pragma unroll 1
@@ -74,23 +71,6 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
       ds_stage.next();
     }
     arrive_threads(1, Tiles::threads);
-  }
-
-  __device__ __forceinline__ void load_tiles() const {
-    Ring ahead = ring();
-    const int count = ahead.count();
-    const bool loads = elect_one();
-    if (count == 0 || !(shape.mask_mod || loads)) return;
-    this->load_first(ahead, count, loads);
-#pragma unroll
-    for (int stage = 0; stage < config.stages; ++stage) ahead.next();
-    Stage<config.stages> stage;
-#pragma unroll 1
-    for (int i = config.stages; i < count; ++i) {
-      if (loads) this->reload(ahead, stage);
-      stage.next();
-      ahead.next();
-    }
   }
 
   /// Where a piece is added.
@@ -133,7 +113,7 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
   }
   /// Adds every piece that comes to a stage.
   __device__ __forceinline__ void add_pieces(int stage) const {
-    Ring tile = ring();
+    Ring tile = this->ring();
     const int count = tile.count() * Tiles::pieces;
     if (stage >= count) return;
     int tiles = 0;  // before `tile`
@@ -172,7 +152,7 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
   /// The fourth warpgroup.
   __device__ __forceinline__ void run_helpers() const {
     if (warp == 0)
-      load_tiles();
+      this->load_tiles();
     else if (warp <= adders)
       add_pieces(warp - 1);
   }

@@ -37,12 +37,16 @@ struct Loader {
         warp(warp_index() & 3),
         lane(lane_index()) {}
 
-  template <int slabs>
-  __device__ __forceinline__ void load_slabs(int at, int slab_bytes, const TensorMap& map, uint32 come, L2Hint hint,
-                                             const MapPlace& place, int head) const {
+  /// Loads `rows` rows in boxes of `box` rows.
+  template <int slabs, int rows, int box>
+  __device__ __forceinline__ void load_slabs(int at, const TensorMap& map, uint32 come, L2Hint hint, const MapPlace& place,
+                                             int head) const {
 #pragma unroll
     for (int slab = 0; slab < slabs; ++slab)
-      load_tile(shared + at + slab * slab_bytes, map, come, hint, slab * 64, place.row, head, place.entry);
+#pragma unroll
+      for (int row = 0; row < rows; row += box)
+        load_tile(shared + at + (slab * rows + row) * Tiles::row_bytes, map, come, hint, slab * 64, place.row + row, head,
+                  place.entry);
   }
   /// Loads a tile of Q with lse, or of dO with delta.
   template <int slabs>
@@ -50,8 +54,8 @@ struct Loader {
                                                int64 from, uint32 come) const {
     constexpr int bytes = Tiles::tile_q * 4;
     barrier_arrive_expecting(come, slabs * Tiles::q_slab + bytes);
-    load_slabs<slabs>(
-        at + stage * slabs * Tiles::q_slab, Tiles::q_slab, map, come, L2Hint::evict_last,
+    load_slabs<slabs, Tiles::tile_q, Tiles::q_box>(
+        at + stage * slabs * Tiles::q_slab, map, come, L2Hint::evict_last,
         map_place<shape>(params.backward.attention.seq_q, sequence.q_start, sequence.seq_q, keys.batch, ring.first_q()),
         ring.head());
     copy_bulk(shared + statistics_at + stage * bytes, workspace_floats(params.backward, from) + first_row(ring), bytes, come,
@@ -83,12 +87,12 @@ struct Loader {
     const MapPlace place =
         map_place<shape>(params.backward.attention.seq_kv, sequence.kv_start, sequence.seq_kv, keys.batch, keys.first_k);
     barrier_arrive_expecting(barriers.k_come(), Tiles::qk_slabs * Tiles::kv_slab);
-    load_slabs<Tiles::qk_slabs>(Tiles::k_at, Tiles::kv_slab, params.k, barriers.k_come(), L2Hint::evict_first, place,
-                                keys.kv_head);
+    load_slabs<Tiles::qk_slabs, Tiles::tile_kv, Tiles::kv_box>(Tiles::k_at, params.k, barriers.k_come(), L2Hint::evict_first,
+                                                               place, keys.kv_head);
     load_q(ring, 0);
     barrier_arrive_expecting(barriers.v_come(), Tiles::v_slabs * Tiles::kv_slab);
-    load_slabs<Tiles::v_slabs>(Tiles::v_at, Tiles::kv_slab, params.v, barriers.v_come(), L2Hint::evict_first, place,
-                               keys.kv_head);
+    load_slabs<Tiles::v_slabs, Tiles::tile_kv, Tiles::kv_box>(Tiles::v_at, params.v, barriers.v_come(), L2Hint::evict_first,
+                                                              place, keys.kv_head);
     load_dout(ring, 0);
   }
   /// Loads as many tiles of Q and dO as there are stages, too. `loads`: true for one thread. With a mask_mod all threads of
@@ -101,6 +105,27 @@ struct Loader {
       if (!loads) continue;
       load_q(ring, stage);
       load_dout(ring, stage);
+    }
+  }
+
+  __device__ __forceinline__ Ring ring() const {
+    return Ring(params.backward.attention, Visibility<shape>(params.backward.attention, sequence), keys, keys.first_k);
+  }
+  /// Loads K, V and all tiles of Q and dO. One warp.
+  __device__ __forceinline__ void load_tiles() const {
+    Ring ahead = ring();
+    const int count = ahead.count();
+    const bool loads = elect_one();
+    if (count == 0 || !(shape.mask_mod || loads)) return;
+    load_first(ahead, count, loads);
+#pragma unroll
+    for (int stage = 0; stage < config.stages; ++stage) ahead.next();
+    Stage<config.stages> stage;
+#pragma unroll 1
+    for (int i = config.stages; i < count; ++i) {
+      if (loads) reload(ahead, stage);
+      stage.next();
+      ahead.next();
     }
   }
 
@@ -200,8 +225,7 @@ struct Loader {
   }
 
   __device__ __forceinline__ void run() {
-    const AttentionParams& attention = params.backward.attention;
-    Ring ring(attention, Visibility<shape>(attention, sequence), keys, keys.first_k);
+    Ring ring = this->ring();
     const int count = ring.count();
     if (count > 0) {
       const bool loads = warp == 0 && elect_one();

@@ -227,8 +227,9 @@ struct Multiplier {
     *part = add(*part, sum);
   }
 
-  /// Stores dS, transposed back, for the product with K.
+  /// Stores dS, transposed back, for the product with K, unless another kernel computes it.
   __device__ __forceinline__ void send_factors() {
+    if constexpr (Tiles::separate_dq) return;
     barrier_wait(barriers.ds_free(ds_stage.index), ds_stage.parity ^ 1);
     const int chunk = 2 * warp + (lane >> 3 & 1), row = (lane >> 4) * 8 + (lane & 7);
     const uint32 to = shared + Tiles::ds_at + ds_stage.index * Tiles::ds_bytes + rows() * Tiles::q_slab +
@@ -306,6 +307,14 @@ struct Multiplier {
     }
   }
 
+  /// Waits until no warpgroup reads K and V any more. Without dQ, warpgroups of 64 keys read their own rows only.
+  __device__ __forceinline__ void await_readers() const {
+    if constexpr (!Tiles::separate_dq)
+      sync_threads(1, Tiles::threads);
+    else if constexpr (Tiles::by_gradient)
+      sync_threads(1, 128 * Tiles::multipliers);
+  }
+
   __device__ __forceinline__ WgmmaKeys keys_of(int number) const {
     return WgmmaKeys(params.backward, Tiles::tile_kv, number, Tiles::last_first);
   }
@@ -375,7 +384,7 @@ struct Multiplier {
     if constexpr (config.head_split > 0) HeadSplit<shape, config>{rank, group * 128 + warp * 32 + lane}.combine(dk, dv);
     if (config.head_split == 0 || rank == 0)
       write<shape.head_dim_v>(dv, DroppedPairs::factor_of(&params.backward.dropout), Tiles::v_at, params.dv, written);
-    sync_threads(1, Tiles::threads);
+    await_readers();
     if (config.head_split == 0 || rank == 1) write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, written);
   }
 
@@ -413,7 +422,7 @@ struct Multiplier {
         ring.next();
       }
     }
-    sync_threads(1, Tiles::threads);
+    await_readers();
     write<shape.head_dim_v>(dv, DroppedPairs::factor_of(&params.backward.dropout), Tiles::v_at, params.dv,
                             keys_of(here(block_number<config>(ticket))));
   }
@@ -450,7 +459,7 @@ struct Multiplier {
       }
       if constexpr (config.slopes) finish_head(keys);
     }
-    sync_threads(1, Tiles::threads);
+    await_readers();
     write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, keys_of(here(block_number<config>(ticket))));
   }
 };

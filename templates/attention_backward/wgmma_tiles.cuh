@@ -31,13 +31,18 @@ struct WgmmaBackwardConfig {
   bool accumulate;  ///< dK and dV are added to what their arrays hold
   int cluster;      ///< blocks that hold all keys of a key head and exchange dQ; 0: dQ is summed in the workspace
   int head_split;   ///< blocks of a cluster that share the query heads of a key head (wgmma_head_split.cuh); 0: none do
+  int dq_tile_q;    ///< queries of a block of the kernel that computes dQ (wgmma_queries.cuh); 0: there is only one kernel
+  int dq_tile_kv;   ///< keys of a tile of that kernel
+  int dq_stages;    ///< its K tiles in flight or in use; there is one V tile fewer
 };
 
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaBackwardTiles {
   static constexpr int multipliers = 2, threads = 128 * (multipliers + 1);  ///< of all warpgroups but that of `adders`
   static constexpr bool last_first = config.ordered && shape.bounded_right;
-  static constexpr bool in_order = config.ordered || config.cluster > 0;  ///< blocks go through tiles in the same order
+  static constexpr bool separate_dq = config.dq_tile_q > 0;  ///< another kernel computes dQ
+  /// Blocks go through tiles in the same order.
+  static constexpr bool in_order = config.ordered || config.cluster > 0 || separate_dq;
   static constexpr int head_split = config.head_split;
   static constexpr bool by_gradient = config.roles == MultiplierRoles::gradients;
   static constexpr int tile_q = config.tile_q, tile_kv = by_gradient ? 64 : 64 * multipliers;
@@ -48,8 +53,11 @@ struct WgmmaBackwardTiles {
   static constexpr int q_bytes = qk_slabs * q_slab, dout_bytes = v_slabs * q_slab;
   static constexpr int k_at = 0, v_at = k_at + qk_slabs * kv_slab, q_at = v_at + v_slabs * kv_slab;
   static constexpr int dout_at = q_at + config.stages * q_bytes;
-  // Two stages of dS, a row for each query, a slab for each 64 keys.
-  static constexpr int ds_at = dout_at + config.stages * dout_bytes, ds_bytes = tile_kv / 64 * q_slab;
+  // Rows of the boxes of tensor maps, which both kernels share if there are two.
+  static constexpr int q_box = separate_dq ? 64 : tile_q;
+  static constexpr int kv_box = !separate_dq ? tile_kv : config.dq_tile_kv % 64 == 0 ? 64 : 32;
+  // Two stages of dS for dQ, a row for each query, a slab for each 64 keys.
+  static constexpr int ds_at = dout_at + config.stages * dout_bytes, ds_bytes = separate_dq ? 0 : tile_kv / 64 * q_slab;
   // Two stages of P or of its derivative by the dot product, if one warpgroup computes them and another one needs them: 16
   // bytes of each thread for each 16 queries. If it needs both, one stage of each.
   static constexpr bool is_modified = shape.softcap || shape.score_mod;
@@ -64,7 +72,7 @@ struct WgmmaBackwardTiles {
     return shape.head_dim - 64 * slab_of(piece) < 64 ? shape.head_dim - 64 * slab_of(piece) : 64;
   }
   static constexpr int sums_at = p_at + 2 * p_bytes;
-  static constexpr int sums_stages = by_gradient ? 0 : pieces < 2 && !config.adders ? 1 : 2;
+  static constexpr int sums_stages = by_gradient || separate_dq ? 0 : pieces < 2 && !config.adders ? 1 : 2;
   // Or, with a cluster: two stages of slots, which together have room for a tile of dQ (wgmma_exchange.cuh).
   static constexpr int sums_bytes = config.cluster > 0 ? 2 * tile_q* shape.head_dim * 4 : sums_stages* piece_bytes;
   /// An address as descriptors of matrices take it: in a cluster, addresses of shared memory have the block's rank in their
@@ -102,7 +110,7 @@ struct BackwardBarriers {
 
 /// Registers of a thread of each warpgroup: three have 504 together, four 512. With a mask_mod, all of them go through the
 /// block mask, for which 32 and 88 are too few. Multipliers of short head dimensions spare 16, or 8 where ptxas would spill
-/// more of theirs than it saves.
+/// more of theirs than it saves. A loader that does not compute dQ needs few.
 template <typename Element, const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaBackwardRegisters {
   using Tiles = WgmmaBackwardTiles<shape, config>;
@@ -112,8 +120,10 @@ struct WgmmaBackwardRegisters {
   static constexpr int of_tiles = (Tiles::by_gradient ? wider : both) / 2 + config.tile_q / 4 * 3;
   static constexpr bool tight = Tiles::is_modified || (is_same<Element, f16> && config.tile_q == 128);
   static constexpr int spared = !shape.mask_mod || of_tiles > 160 ? 0 : !tight ? 16 : config.adders ? 8 : 0;
-  static constexpr int multiplier = 208 - spared, helper = 32 + 2 * spared;
-  static constexpr int loader = config.adders ? 64 : 88 + 2 * spared;
+  static constexpr int of_two = shape.mask_mod ? 216 : !Tiles::by_gradient ? 240 : shape.dropout ? 232 : 224;
+  static constexpr int multiplier = Tiles::separate_dq ? of_two : 208 - spared;
+  static constexpr int helper = 32 + 2 * spared;
+  static constexpr int loader = Tiles::separate_dq ? 504 - 2 * multiplier : config.adders ? 64 : 88 + 2 * spared;
   static_assert(2 * multiplier + loader + (config.adders ? helper : 0) == (config.adders ? 512 : 504));
 };
 
@@ -146,23 +156,40 @@ __device__ __forceinline__ int64 first_row_of(const AttentionBackwardParams& par
   return (static_cast<int64>(batch) * params.attention.heads + head) * params.statistics_rows;
 }
 
-/// The keys of a block. Key heads are taken in sections whose queries, gradients of outputs and sums of dQ fit into L2
+/// The part of a block: a head, of a batch entry, and the first of its keys or queries. Heads are taken in sections; within
+/// a section the first tiles of all heads come first, or the last ones.
+struct SectionPlace {
+  int batch, head, first;
+
+  /// Of block `number`, if each of `heads` heads of `batches` batch entries has `tiles` tiles of `size` positions. Takes
+  /// parameters of the kernel by reference, which registers then do not hold.
+  __device__ __forceinline__ SectionPlace(int per_section, int batches, const int& heads, const int& tiles, int size,
+                                          int number, bool last_first) {
+    // The first section may have fewer heads than the others: the long blocks of a small last one would begin late.
+    const int all = batches * heads;
+    const int in_first = (all - 1) % per_section + 1, later = number - in_first * tiles;
+    const int section = later / (per_section * tiles);
+    const int rest = later < 0 ? number : later - section * per_section * tiles;
+    const int in_section = later < 0 ? in_first : per_section, tile = rest / in_section;
+    const int any_head = (later < 0 ? 0 : in_first + section * per_section) + rest - tile * in_section;
+    batch = any_head / heads;
+    head = any_head - batch * heads;
+    first = (last_first ? tiles - 1 - tile : tile) * size;
+  }
+};
+
+/// The keys of a block. Sections have the key heads whose queries, gradients of outputs and sums of dQ fit into L2
 /// together; within a section the first keys of all heads come first, because most queries see them under a causal mask.
 struct WgmmaKeys {
   int batch, kv_head, first_k;
 
   /// Of block `number`. `last_first`: within a section the last keys come first.
   __device__ __forceinline__ WgmmaKeys(const AttentionBackwardParams& params, int tile_kv, int number, bool last_first) {
-    // The first section may have fewer heads than the others: the long blocks of a small last one would begin late.
-    const int per_section = params.attention.heads_per_section, all = params.attention.batch * params.attention.kv_heads;
-    const int in_first = (all - 1) % per_section + 1, later = number - in_first * params.kv_tiles;
-    const int section = later / (per_section * params.kv_tiles);
-    const int rest = later < 0 ? number : later - section * per_section * params.kv_tiles;
-    const int in_section = later < 0 ? in_first : per_section, tile = rest / in_section;
-    const int head = (later < 0 ? 0 : in_first + section * per_section) + rest - tile * in_section;
-    batch = head / params.attention.kv_heads;
-    kv_head = head - batch * params.attention.kv_heads;
-    first_k = (last_first ? params.kv_tiles - 1 - tile : tile) * tile_kv;
+    const SectionPlace place(params.attention.heads_per_section, params.attention.batch, params.attention.kv_heads,
+                             params.kv_tiles, tile_kv, number, last_first);
+    batch = place.batch;
+    kv_head = place.head;
+    first_k = place.first;
   }
 };
 

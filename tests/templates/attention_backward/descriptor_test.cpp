@@ -147,13 +147,69 @@ TEST(AttentionBackwardDescriptor, LaunchesOnlyWhatIsNeeded) {
   EXPECT_EQ(kernels_of("seq_q=100,head_dim=64", mma), (Names{prepare, keys, queries}));
   EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1", mma), (Names{prepare, keys, queries}));
   EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1,dsinks=1", mma), (Names{prepare, keys, queries, heads}));
-  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64"), (Names{prepare, one, dq}));
+  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64"), (Names{prepare, keys, queries}));
+  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64", "kernels=1"), (Names{prepare, one, dq}));
   EXPECT_EQ(kernels_of("seq_q=200,head_dim=64"), (Names{prepare, one}));
   EXPECT_EQ(kernels_of("seq_q=200,head_dim=64", "cluster=0"), (Names{prepare, one, dq}));
-  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1,dsinks=1"), (Names{prepare, one, dq, heads}));
+  EXPECT_EQ(kernels_of("seq_q=100,head_dim=64,sinks=1,dsinks=1", "kernels=1"), (Names{prepare, one, dq, heads}));
   EXPECT_EQ(kernels_of("seq_q=0,seq_kv=9,head_dim=64,sinks=1,dsinks=1"), (Names{keys, heads}));
   EXPECT_EQ(kernels_of("seq_q=9,seq_kv=0,head_dim=64"), (Names{prepare, queries}));
   EXPECT_EQ(kernels_of("batch=0,seq_q=9,head_dim=64"), Names{});
+}
+
+// With two kernels nothing is summed in the workspace, so each run gives the same bits; the second kernel begins while the
+// first one ends.
+TEST(AttentionBackwardDescriptor, TwoKernelsSumNothingInTheWorkspace) {
+  const auto plan_of = [](const std::string& fields, const std::string& config) {
+    const test::Case c = test::case_of("attention_backward", fields, hopper(), config);
+    return op().parse(c.problem)->launch_plan(c.config, hopper());
+  };
+  const std::string fields = "batch=3,heads=4,kv_heads=2,seq_q=700,seq_kv=500,head_dim=256";
+  const LaunchPlan one = plan_of(fields, "kernels=1"), two = plan_of(fields, "kernels=2,dq_tile_q=64"),
+                   wide = plan_of(fields, "kernels=2,dq_tile_q=128,dq_stages=2");
+  EXPECT_EQ(one.workspace_bytes - two.workspace_bytes, 3 * 4 * 768 * 256 * 4);
+  EXPECT_EQ(one.sums_in_any_order, std::vector<std::string>{"dq"});
+  EXPECT_TRUE(two.sums_in_any_order.empty());
+  ASSERT_EQ(two.kernels.size(), 3U);
+  EXPECT_EQ(two.kernels[1].entry, "attention_backward_keys");
+  EXPECT_EQ(two.kernels[1].grid.x, 3U * 2 * 8);
+  EXPECT_EQ(two.kernels[2].entry, "attention_backward_queries");
+  EXPECT_EQ(two.kernels[2].grid.x, 3U * 4 * 11);
+  EXPECT_EQ(two.kernels[2].block.x, 256U);
+  EXPECT_TRUE(two.kernels[2].overlaps && !two.kernels[1].overlaps);
+  EXPECT_EQ(wide.kernels[2].grid.x, 3U * 4 * 6);
+  EXPECT_EQ(wide.kernels[2].block.x, 384U);
+}
+
+// Two kernels are the default where they were measured to be faster.
+TEST(AttentionBackwardDescriptor, TwoKernelsAreTheDefaultOfWideHeadsAndOfFewBlocks) {
+  const auto default_of = [](const std::string& fields) {
+    return op().parse(normal(fields))->default_config(hopper()).text();
+  };
+  const std::string two = "variant=wgmma,roles=gradients,tile_q=64,stages=2,ahead=1,kernels=2",
+                    one = "variant=wgmma,roles=gradients,tile_q=64,stages=2,ahead=1";
+  EXPECT_EQ(default_of("batch=2,heads=8,seq_q=8192,head_dim=256"), two);
+  EXPECT_EQ(default_of("batch=2,heads=8,seq_q=8192,head_dim=256,deterministic=1,causal=bottom-right"), two);
+  EXPECT_EQ(default_of("batch=2,heads=8,seq_q=8192,head_dim=192"),
+            "variant=wgmma,roles=gradients,tile_q=64,stages=3,ahead=1,kernels=2,dq_stages=3");
+  // Smaller blocks for dq where blocks are few.
+  EXPECT_EQ(default_of("heads=8,seq_q=1024,head_dim=256"), two + ",dq_tile_q=64");
+  EXPECT_EQ(default_of("heads=16,seq_q=1024,head_dim=256"), two);
+  EXPECT_EQ(default_of("heads=16,seq_q=1024,head_dim=256,causal=top-left"), two + ",dq_tile_q=64");
+  // Two kernels compute the numbers of dropout twice.
+  EXPECT_EQ(default_of("batch=2,heads=8,seq_q=8192,head_dim=256,dropout=0.1"), one);
+  EXPECT_EQ(default_of("batch=2,heads=8,seq_q=8192,head_dim=256,dropout=0.1,deterministic=1"), two);
+  EXPECT_EQ(default_of("heads=8,seq_q=1024,head_dim=256,dropout=0.1"), two + ",dq_tile_q=64");
+  // Up to head_dim 128: where the blocks of both kernels run at the same time, or under a causal mask those of the first
+  // one.
+  const auto are_two = [&](const std::string& fields) { return default_of(fields).find("kernels=2") != std::string::npos; };
+  const std::string causal = ",causal=bottom-right";
+  EXPECT_TRUE(are_two("heads=8,seq_q=1024,head_dim=128"));
+  EXPECT_FALSE(are_two("heads=16,seq_q=1024,head_dim=128"));
+  EXPECT_TRUE(are_two("heads=16,seq_q=1024,head_dim=128" + causal));
+  EXPECT_TRUE(are_two("heads=8,seq_q=2048,head_dim=64" + causal));
+  EXPECT_FALSE(are_two("heads=8,seq_q=4096,head_dim=64" + causal));
+  EXPECT_FALSE(are_two("heads=8,kv_heads=2,seq_q=512,head_dim=128" + causal));
 }
 
 // A cluster of up to 8 blocks holds all keys: nothing is summed in the workspace, so each run gives the same bits.
@@ -192,7 +248,7 @@ TEST(AttentionBackwardDescriptor, CompleteConfigurationsStayAsTheyAre) {
 
 // The default's fourth warpgroup is left out where what is asked for rules it out.
 TEST(AttentionBackwardDescriptor, ConfigurationsWithoutAddersAreCompletedWithoutThem) {
-  const ParsedProblemPtr parsed = op().parse(normal("seq_q=512,head_dim=128,heads=2"));
+  const ParsedProblemPtr parsed = op().parse(normal("seq_q=512,head_dim=128,heads=64"));
   const auto completed = [&](const char* config) {
     return parsed->complete_config(hopper(), Config{parse_fields(config, "config")}).text();
   };
@@ -288,6 +344,8 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
   for (const char* options : {",dropout=0.1", ",alibi=1,dslopes=1,softcap=30,dropout=0.1"})
     EXPECT_EQ(reason(shape + options, "variant=wgmma,roles=keys,tile_q=64,stages=2,ahead=0"), "") << options;
   EXPECT_EQ(reason("seq_q=512,heads=4,head_dim=256,alibi=1,dslopes=1,softcap=30", apart), "");
+  EXPECT_EQ(reason("seq_q=512,heads=4,head_dim=256", apart + ",kernels=2"), "");
+  EXPECT_EQ(reason("seq_q=512,heads=4,kv_heads=1,head_dim=128,deterministic=1", wide + ",kernels=2,head_split=2"), "");
   for (const auto& [fields, config, part] : std::vector<std::array<std::string, 3>>{
            {"seq_q=512,heads=4,head_dim=128", narrow, "registers"},
            {shape, "variant=wgmma,roles=keys,tile_q=128,stages=3,ahead=0", "shared memory"},
@@ -314,6 +372,10 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
            {"seq_q=512,heads=4,kv_heads=2,head_dim=256", apart + ",head_split=2", "for roles=keys and cluster=0"},
            {"seq_q=512,heads=4,kv_heads=2,head_dim=128,head_dim_v=64",
             "variant=wgmma,roles=keys,tile_q=64,stages=2,ahead=0,head_split=2", "in the place of Q and dO"},
+           {shape, narrow + ",kernels=2,adders=1", "for cluster=0 and adders=0"},
+           {shape, narrow + ",dq_tile_kv=96", "for kernels=2; kernels is 1"},
+           {"seq_q=512,heads=4,head_dim=192", apart + ",kernels=2,dq_tile_kv=128", "registers a thread for dq"},
+           {"seq_q=512,heads=4,head_dim=256", apart + ",kernels=2,dq_stages=3", "shared memory for dq"},
            {shape + ",dq_alignment=8", narrow, "dq"},
            {shape + ",dout_seq_stride=0", narrow, "dout"},
            {"seq_q=0,seq_kv=9,head_dim=64", narrow, "empty"}})

@@ -57,6 +57,29 @@ TEST_F(AttentionBackwardGpu, SearchSpacesOfCommonShapes) {
   verify_all(cases);
 }
 
+// Kernels with wgmma of which one computes dk and dv and the other one dq.
+TEST_F(AttentionBackwardGpu, TwoKernels) {
+  if (name(device().info().arch) != "sm_90a") GTEST_SKIP() << "wgmma is sm_90a's";
+  const std::string gradients = "roles=gradients,tile_q=64,stages=2,ahead=1", keys = "roles=keys,tile_q=64,stages=2,ahead=";
+  std::vector<Case> cases;
+  for (const auto& [fields, config] : std::vector<std::pair<std::string, std::string>>{
+           {"batch=2,heads=4,kv_heads=2,seq_q=1000,seq_kv=777,head_dim=256", gradients},
+           {"batch=2,heads=4,kv_heads=2,seq_q=1000,seq_kv=1050,head_dim=256", gradients},
+           {"batch=2,heads=4,seq_q=1000,seq_kv=1333,head_dim=256,causal=bottom-right,dtype=f16",
+            gradients + ",dq_tile_q=64"},
+           {"batch=2,heads=2,seq_q=1500,seq_kv=777,head_dim=192,head_dim_v=128,causal=top-left,deterministic=1",
+            gradients + ",dq_tile_kv=96"},
+           {"heads=4,seq_q=2000,head_dim=192,causal=bottom-right,window_left=300", gradients + ",dq_stages=3"},
+           {"batch=4,heads=4,varlen=1,total_q=2500,total_kv=2400,seq_q=1000,seq_kv=1100,head_dim=256,causal=bottom-right",
+            gradients},
+           {"heads=4,kv_heads=1,seq_q=2000,seq_kv=1500,head_dim=128,causal=bottom-right", keys + "1,dq_tile_kv=96"},
+           {"heads=4,seq_q=700,seq_kv=900,head_dim=64,alibi=1,dslopes=1,dropout=0.2", keys + "0,dq_stages=3"},
+           {"heads=4,seq_q=700,seq_kv=900,head_dim=256,alibi=1,dslopes=1,accumulate=1", gradients}})
+    cases.push_back({test::normalized("attention_backward", fields),
+                     Config{parse_fields("variant=wgmma,kernels=2," + config, "config")}});
+  verify_all(cases);
+}
+
 // The same with options that wgmma has in its own way.
 TEST_F(AttentionBackwardGpu, SearchSpacesOfOptions) {
   std::vector<Case> cases;
@@ -191,12 +214,12 @@ TEST_P(AttentionBackwardGpuUserFunctions, InWgmma) {
   if (!GetParam().score_mod.empty()) problem.fields.set("score_mod", GetParam().score_mod);
   if (!GetParam().mask_mod.empty()) problem.fields.set("mask_mod", GetParam().mask_mod);
   problem = find_op(problem.op).normalize(problem);
-  // The default and one of the others.
+  // The default, the next one, which has another number of kernels, and the last one.
   std::vector<Case> cases;
   for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device().info(), Effort::quick))
     if (config.variant() == "wgmma") cases.push_back({problem, config});
   EXPECT_EQ(cases.empty(), name(device().info().arch) != "sm_90a");
-  if (cases.size() > 2) cases.erase(cases.begin() + 1, cases.end() - 1);
+  if (cases.size() > 3) cases.erase(cases.begin() + 2, cases.end() - 1);
   verify_all(cases);
 }
 
@@ -267,7 +290,8 @@ TEST_P(AttentionBackwardGpuRepeats, AreEqualBitForBit) {
   if (!variant.empty()) options.config.fields = parse_fields("variant=" + variant, "config");
   const Plan plan = engine_->prepare(problem, options);
   std::map<std::string, std::vector<std::byte>> first;
-  const bool ordered = problem.fields.contains("deterministic") || variant.find("cluster") != std::string::npos;
+  const bool ordered = problem.fields.contains("deterministic") || variant.find("cluster") != std::string::npos ||
+                       variant.find("kernels=2") != std::string::npos;
   for (int repeat = 0; repeat < (ordered ? 1000 : 50); ++repeat) {
     plan.launch(on_device.addresses());
     engine_->synchronize();
@@ -288,9 +312,11 @@ TEST_P(AttentionBackwardGpuRepeats, AreEqualBitForBit) {
 
 const Repeated repeated[] = {
     {"seq_q=2048,head_dim=128,heads=8,kv_heads=2,causal=bottom-right", "mma"},
-    {"seq_q=2048,head_dim=128,heads=8,causal=bottom-right,deterministic=1", ""},
+    {"seq_q=2048,head_dim=128,heads=8,causal=bottom-right,deterministic=1", "wgmma,kernels=1"},
     {"seq_q=2048,head_dim=64,heads=16,kv_heads=4,deterministic=1", ""},
     {"seq_q=2048,head_dim=256,heads=8,window_left=500,deterministic=1", ""},
+    {"seq_q=2048,head_dim=256,heads=8,window_left=500,deterministic=1", "wgmma,kernels=1"},
+    {"seq_q=2000,head_dim=256,heads=8,kv_heads=4,causal=bottom-right", "wgmma,kernels=2"},
     {"seq_q=900,head_dim=128,heads=8,batch=8,varlen=1,total_q=4000,total_kv=5000,deterministic=1,causal=bottom-right", ""},
     {"seq_q=2048,head_dim=64,heads=8,kv_heads=2,alibi=1,dslopes=1", "wgmma"},
     {"seq_q=512,head_dim=128,heads=16,batch=8", "wgmma,cluster=4"},

@@ -114,6 +114,48 @@ TEST_F(AttentionBackwardNvrtc, WgmmaFitsIntoRegisters) {
     EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
 }
 
+// The same with two kernels, where consumers have 240 registers.
+TEST_F(AttentionBackwardNvrtc, TwoKernelsFitIntoRegisters) {
+  std::vector<Source> sources;
+  const std::string gradients = "roles=gradients,tile_q=64,stages=2,ahead=1", keys = "roles=keys,tile_q=64,stages=2,ahead=";
+  const std::string documents =
+      "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return q / 450 == k / 450; }";
+  struct Pair {
+    std::string fields, config, score_mod, mask_mod;
+  };
+  for (const auto& [fields, config, score_mod, mask_mod] : std::vector<Pair>{
+           {"head_dim=256,heads=8", gradients, "", ""},
+           {"head_dim=256,heads=8,causal=bottom-right", gradients, "", ""},
+           {"head_dim=256,heads=8,window_left=300,alibi=1,dslopes=1", gradients, "", ""},
+           {"head_dim=256,heads=8,softcap=30,dtype=f16", gradients + ",dq_tile_q=64", "", ""},
+           {"head_dim=256,heads=8,dropout=0.1,causal=bottom-right", gradients, "", ""},
+           {"head_dim=256,heads=8,varlen=1,batch=4,total_q=9000,total_kv=9000,causal=bottom-right,accumulate=1", gradients,
+            "", ""},
+           {"head_dim=256,heads=8,causal=bottom-right", gradients, "", documents},
+           {"head_dim=256,heads=8", gradients, "softcap", ""},
+           {"head_dim=192,heads=8,causal=bottom-right", gradients + ",dq_stages=3", "", ""},
+           {"head_dim=192,head_dim_v=128,heads=8", gradients + ",dq_tile_kv=96", "", ""},
+           {"head_dim=128,heads=16,causal=bottom-right", keys + "1,dq_stages=3", "", ""},
+           {"head_dim=128,heads=16,kv_heads=4,softcap=30", keys + "0,dq_tile_kv=96", "", ""},
+           {"head_dim=96,heads=16,dtype=f16", keys + "1,dq_tile_kv=96", "relative_bias", ""},
+           {"head_dim=64,heads=32", "roles=keys,tile_q=128,stages=2,ahead=1,dq_tile_kv=128,dq_stages=3", "", ""}}) {
+    Problem problem{"attention_backward", parse_fields("seq_q=4096," + fields, "fields")};
+    if (!score_mod.empty()) problem.fields.set("score_mod", test::mod_example(score_mod));
+    if (!mask_mod.empty()) problem.fields.set("mask_mod", mask_mod);
+    problem = find_op(problem.op).normalize(problem);
+    sources.push_back(
+        source_of({problem, Config{parse_fields("variant=wgmma,kernels=2," + config, "config")}}, parse_arch("sm_90a")));
+  }
+  compile_all(sources);
+  const std::string ptx = ptx_of(sources[1]);
+  for (const char* instruction :
+       {"setmaxnreg.inc.sync.aligned.u32 240", "griddepcontrol.launch_dependents", "griddepcontrol.wait"})
+    EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
+  // dq is not summed in global memory: the result is deterministic.
+  for (const char* instruction : {"\tred.", "\tatom.", "cp.reduce"})
+    EXPECT_EQ(ptx.find(instruction), std::string::npos) << instruction;
+}
+
 // The same with user functions.
 TEST_F(AttentionBackwardNvrtc, WgmmaWithUserFunctionsFitsIntoRegisters) {
   const std::string documents =

@@ -30,7 +30,11 @@ class AttentionBackwardWgmmaHost : public test::HostKernels {
 
 TEST_F(AttentionBackwardWgmmaHost, EveryProblem) {
   std::vector<Case> cases;
-  for (const Problem& problem : test::backward_problems(true)) add_cases(problem, 0, cases);
+  for (const Problem& problem : test::backward_problems(true)) {
+    std::vector<Case> both;  // with one kernel and with two
+    add_cases(problem, 1, both);
+    if (!both.empty()) cases.push_back(both[cases.size() % both.size()]);
+  }
   EXPECT_GT(cases.size(), 10U);
   verify_all(cases);
 }
@@ -51,11 +55,9 @@ TEST_F(AttentionBackwardWgmmaHost, WholeSearchSpace) {
 }
 
 TEST_F(AttentionBackwardWgmmaHost, DetectsMissingAndLateWaitsOfOrderedSums) {
-  std::vector<Case> cases;
-  add_cases(test::normalized("attention_backward", "seq_q=500,seq_kv=400,head_dim=128,dtype=bf16,deterministic=1"), 0,
-            cases);
-  ASSERT_EQ(cases.size(), 1U);
-  test::expect_detected(cases[0],
+  const Case ordered =
+      test::case_of("attention_backward", "seq_q=500,seq_kv=400,head_dim=128,deterministic=1", hopper_, "kernels=1");
+  test::expect_detected(ordered,
                         {
                             {"barrier_wait(barriers.sums_come(stage), parity);", ""},
                             {"barrier_arrive(barriers.sums_free(stage));", ""},
@@ -70,11 +72,9 @@ TEST_F(AttentionBackwardWgmmaHost, DetectsMissingAndLateWaitsOfOrderedSums) {
 
 // Sums that are not zeroed: each part must be stored once, and before any addition.
 TEST_F(AttentionBackwardWgmmaHost, DetectsWrongFirstAdditions) {
-  std::vector<Case> cases;
-  add_cases(test::normalized("attention_backward", "seq_q=300,seq_kv=400,head_dim=64,dtype=bf16"), 0, cases);
-  ASSERT_EQ(cases.size(), 1U);
-  ASSERT_EQ(cases[0].config.fields.integer("adders"), 1);
-  test::expect_detected(cases[0],
+  const Case helped = test::case_of("attention_backward", "seq_q=300,seq_kv=400,head_dim=64", hopper_, "kernels=1");
+  ASSERT_EQ(helped.config.fields.integer("adders"), 1);
+  test::expect_detected(helped,
                         {
                             {"== untouched) return true;", "== untouched) return false;"},
                             {"if (target.seen == stored) return false;", "return true;"},
@@ -125,6 +125,75 @@ TEST_F(AttentionBackwardWgmmaHost, Clusters) {
     cases.push_back({problem, Config{parse_fields(all, "config")}});
   }
   verify_all(cases);
+}
+
+// Two kernels, one of which computes dq: of all tiles, with K/V tiles that one of a block's warpgroups does not see, queries
+// that see no keys, sequences that end within a tile, and every option that the other kernels have.
+TEST_F(AttentionBackwardWgmmaHost, TwoKernels) {
+  constexpr const char* blocks =
+      "__device__ bool mask_mod(int, int h, int q, int k, const Aux&) { return q / 128 == k / 128 + h; }";
+  const std::string keys = "roles=keys,tile_q=64,stages=2,", wide = "roles=keys,tile_q=128,stages=2,",
+                    gradients = "roles=gradients,tile_q=64,stages=2,ahead=1";
+  struct Pair {
+    std::string fields, config, mask_mod, score_mod;
+  };
+  std::vector<Case> cases;
+  for (const auto& [fields, config, mask_mod, score_mod] : std::vector<Pair>{
+           {"seq_q=300,seq_kv=250,head_dim=128,heads=4,kv_heads=2", keys + "ahead=1,dq_tile_kv=96", "", ""},
+           {"seq_q=130,seq_kv=350,head_dim=64,heads=2,batch=2,dtype=f16", wide + "ahead=1,dq_tile_kv=128,dq_stages=3", "",
+            ""},
+           {"seq_q=200,seq_kv=170,head_dim=256,heads=2,causal=bottom-right", gradients, "", ""},
+           {"seq_q=170,seq_kv=300,head_dim=256,heads=4,kv_heads=2,causal=top-left,deterministic=1,dtype=f16",
+            gradients + ",dq_tile_q=64,dq_stages=3", "", ""},
+           {"seq_q=150,seq_kv=200,head_dim=192,head_dim_v=128,softcap=20,deterministic=1", gradients + ",dq_tile_kv=96", "",
+            ""},
+           {"seq_q=500,seq_kv=300,head_dim=96,heads=2,causal=bottom-right,accumulate=1", keys + "ahead=1,dq_stages=3", "",
+            ""},
+           {"seq_q=200,seq_kv=600,head_dim=128,heads=2,causal=top-left,alibi=1,dslopes=1,dlse=1", keys + "ahead=0", "", ""},
+           {"seq_q=300,seq_kv=400,head_dim=64,window_left=70,window_right=20,deterministic=1",
+            wide + "ahead=0,dq_tile_q=64,dq_tile_kv=128", "", ""},
+           {"seq_q=300,seq_kv=400,head_dim=80,head_dim_v=48,window_left=20,window_right=150", keys + "ahead=1", "", ""},
+           {"seq_q=200,seq_kv=300,head_dim=64,head_dim_v=128,heads=2,batch=4,varlen=1,total_q=330,total_kv=410,accumulate=1,"
+            "causal=bottom-right",
+            keys + "ahead=0", "", ""},
+           {"seq_q=200,seq_kv=300,head_dim=256,heads=2,kv_heads=1,batch=4,varlen=1,total_q=330,total_kv=410,window_left=90",
+            gradients, "", ""},
+           {"seq_q=150,seq_kv=200,head_dim=80,softcap=20,dropout=0.3,dropout_seed=4", keys + "ahead=0,dq_tile_kv=96", "",
+            ""},
+           {"seq_q=150,seq_kv=180,head_dim=256,dropout=0.3,dropout_seed=4,alibi=1,dslopes=1", gradients, "", ""},
+           {"seq_q=300,seq_kv=400,head_dim=64,heads=4,kv_heads=2,batch=2", wide + "ahead=0,dq_tile_kv=128", tree, ""},
+           {"seq_q=300,seq_kv=500,head_dim=32,heads=2,varlen=1,batch=3,total_q=500,total_kv=700",
+            keys + "ahead=1,dq_tile_kv=96,dq_stages=3", blocks, ""},
+           {"seq_q=200,seq_kv=250,head_dim=256,heads=2,causal=bottom-right", gradients, tree, ""},
+           {"seq_q=137,seq_kv=253,head_dim=64,heads=2,kv_heads=1", keys + "ahead=0", "", "relative_bias"},
+           {"seq_q=137,seq_kv=153,head_dim=192,dropout=0.2,causal=bottom-right", gradients, "", "softcap"},
+           {"seq_q=200,seq_kv=300,head_dim=128,heads=4,kv_heads=1,causal=bottom-right,deterministic=1",
+            keys + "ahead=0,head_split=2", "", ""}}) {
+    Problem problem{"attention_backward", parse_fields(fields, "fields")};
+    if (!mask_mod.empty()) problem.fields.set("mask_mod", mask_mod);
+    if (!score_mod.empty()) problem.fields.set("score_mod", test::mod_example(score_mod));
+    cases.push_back({find_op("attention_backward").normalize(problem),
+                     Config{parse_fields("variant=wgmma," + config + ",kernels=2", "config")}});
+  }
+  verify_all(cases);
+}
+
+// Each wait of the kernel for dq is necessary.
+TEST_F(AttentionBackwardWgmmaHost, DetectsMissingAndLateWaitsOfTheKernelForDq) {
+  const Case two{test::normalized("attention_backward", "seq_q=200,seq_kv=500,head_dim=64,causal=bottom-right"),
+                 Config{parse_fields("variant=wgmma,roles=keys,tile_q=64,stages=2,ahead=0,kernels=2", "config")}};
+  test::expect_detected(two,
+                        {
+                            {"barrier_wait(barriers.q_come(), 0);", ""},
+                            {"barrier_wait(barriers.dout_come(), 0);", ""},
+                            {"barrier_wait(barriers.v_free(v_stage.index), v_stage.parity ^ 1);", ""},
+                            {"barrier_wait(barriers.k_free(k_stage.index), k_stage.parity ^ 1);", ""},
+                            {"if (more) now = await_keys(tiles, now.index - 1);", "--now.index;"},
+                            {"wgmma_wait<1>(dq);", ""},
+                            {"wgmma_wait<0>(gradients);", ""},
+                            {"own_q(this->first_q() + 64 * group)", "own_q(this->first_q())"},
+                        },
+                        device_, compiler_);
 }
 
 // Clusters whose blocks share the query heads of a key head: of all sizes, with every option, with sequences that end within
