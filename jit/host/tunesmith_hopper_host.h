@@ -156,6 +156,9 @@ __device__ __forceinline__ Bits<bytes> load_shared(uint32 address) {
   return *host::shared_object<Bits<bytes>>(address);
 }
 __device__ __forceinline__ uint32 load_shared_word(uint32 address) { return *host::shared_object<uint32>(address); }
+__device__ __forceinline__ void store_shared_word(uint32 address, uint32 word) {
+  *host::shared_object<uint32>(address) = word;
+}
 __device__ __forceinline__ void store_shared(uint32 address, const uint32 (&words)[4]) {
   *host::shared_object<Bits<16>>(address) = {{words[0], words[1], words[2], words[3]}};
 }

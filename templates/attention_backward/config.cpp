@@ -63,6 +63,10 @@ void describe_fields(TypedConfig& config, Description& v) {
             {.meaning = "K tiles that it has in flight or in use; V tiles are one fewer",
              .range = {2, 3},
              .omit_default = true});
+    v.field("persistent", config.persistent,
+            {.meaning = "as many blocks as the device has multiprocessors go through the keys of all blocks, and load those "
+                        "that follow early",
+             .omit_default = true});
     return;
   }
   const Range warps{1, 16}, kept{16, 256}, streamed{16, 128}, stages{1, 2};
@@ -109,8 +113,10 @@ std::int64_t wgmma_smem_bytes(const TypedConfig& config, const Settings& problem
                                                                                : 2;
   const std::int64_t sums = config.cluster > 0 ? 2 * config.tile_q * settings.head_dim * 4 : stages * 64 * 64 * 4;
   const std::int64_t factors = config.separate_dq() ? 0 : kept / 64 * config.tile_q * row;
-  return all_slabs * row * (kept + config.stages * config.tile_q) + 2 * (factors + weights) + sums +
-         config.stages * 2 * config.tile_q * 4 + 8 * (4 * config.stages + (config.cluster > 0 ? 15 : 11));
+  const std::int64_t kv_stages = config.persistent && all_slabs == 2 ? 2 : 1;
+  const int barriers = config.cluster > 0 ? 15 : config.persistent ? 31 : 11;
+  return all_slabs * row * (kv_stages * kept + config.stages * config.tile_q) + 2 * (factors + weights) + sums +
+         config.stages * 2 * config.tile_q * 4 + 8 * (4 * config.stages + barriers);
 }
 /// As WgmmaQueriesTiles lays it out.
 std::int64_t wgmma_queries_smem_bytes(const TypedConfig& config, const attention::Settings& settings) {
@@ -293,6 +299,9 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   if (std::string reason = why_kernels_invalid(config, settings, device); !reason.empty()) return reason;
   if (config.adders && settings.deterministic)
     return "adders is 1; with deterministic=1 all kernels of roles=keys have the fourth warpgroup, and adders is 0";
+  if (config.persistent && (!config.separate_adders(settings) || config.head_split > 0 || config.ahead))
+    return "persistent is 1; it is for a fourth warpgroup (adders=1, or deterministic=1 and roles=keys), head_split=0 and "
+           "ahead=0";
   if (settings.rows() == 0 || forward.positions(Side::k) == 0) return "TMA has no empty arrays";
   for (const Side side : {Side::q, Side::k, Side::v}) {
     if (forward.vector(side) < 8)

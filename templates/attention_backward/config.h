@@ -52,6 +52,7 @@ struct TypedConfig {
   int head_split = 0;
   int kernels = 1;
   int dq_tile_q = 128, dq_tile_kv = 64, dq_stages = 2;
+  bool persistent = false;
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
   static TypedConfig parse(const Config& config);

@@ -18,7 +18,8 @@ struct AttentionBackwardParams {
   int64 lse_at, delta_at, slopes_at, sums_at, counters_at;  ///< bytes from the start of the workspace
   int64 counter_words;                                      ///< counters that the first kernel zeroes
   int kv_tiles;                                             ///< of the longest sequence
-  int64 prepare_stride;                                     ///< threads of the first kernel
+  int blocks;                      ///< that have keys of their own; persistent blocks of wgmma go through as many numbers
+  int64 prepare_stride;            ///< threads of the first kernel
   int slope_parts, parts_of_tile;  ///< parts of dslopes in the workspace: of a head of a batch entry, of a tile
   AttentionDropout dropout;
 };

@@ -196,6 +196,10 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings, const DeviceInf
         configs.push_back(config);
       }
   if (!helps) configs.insert(configs.begin() + 1, helped);
+  const bool unmodified = forward.softcap == 0 && forward.score_mod.empty() && !masked && forward.dropout == 0;
+  TypedConfig persistent = helped;
+  persistent.persistent = true;
+  if (unmodified && (narrow || forward.seq_kv <= few_keys)) configs.insert(configs.begin() + 1, persistent);
   if (!clusters_first) configs.insert(configs.begin() + (pairs ? 2 : std::ssize(configs)), clusters.begin(), clusters.end());
   return with_two();
 }
@@ -288,15 +292,16 @@ Config complete_config(const Config& partial, const Settings& settings, const De
         start = known;
   Config config = start.to_config();
   // A configuration's text omits fields that have their defaults.
-  constexpr std::array<std::string_view, 7> omitted{"cluster",   "adders",     "head_split", "kernels",
-                                                    "dq_tile_q", "dq_tile_kv", "dq_stages"};
+  constexpr std::array<std::string_view, 8> omitted{"cluster",   "adders",     "head_split", "kernels",
+                                                    "dq_tile_q", "dq_tile_kv", "dq_stages",  "persistent"};
   bool is_complete = true;
   for (const auto& [field, value] : config.fields)
     is_complete = is_complete && (std::ranges::find(omitted, field) != omitted.end() || partial.fields.contains(field));
   if (is_complete) config = {};
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   TypedConfig typed = TypedConfig::parse(config);
-  // The default's fourth warpgroup and head split are no reason to reject what they do not go with.
+  // The default's persistent blocks, fourth warpgroup and head split are no reason to reject what they do not go with.
+  if (!partial.fields.contains("persistent") && !why_invalid(typed, settings, device).empty()) typed.persistent = false;
   if (!partial.fields.contains("adders") && !why_invalid(typed, settings, device).empty()) typed.adders = false;
   if (!partial.fields.contains("head_split") && !why_invalid(typed, settings, device).empty()) typed.head_split = 0;
   if (const std::string reason = why_invalid(typed, settings, device); !reason.empty())

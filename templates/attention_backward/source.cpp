@@ -86,7 +86,7 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
            (config.separate_dq() ? member("dq_tile_q", config.dq_tile_q) + member("dq_tile_kv", config.dq_tile_kv) +
                                        member("dq_stages", config.dq_stages)
                                  : "") +
-           "};\n\n" + wgmma_instructions(config, settings) +
+           (config.persistent ? member("persistent", true) : "") + "};\n\n" + wgmma_instructions(config, settings) +
            asserts("tunesmith::WgmmaBackwardTiles<shape, config>::smem_bytes", keys, why) +
            (config.separate_dq() ? asserts("tunesmith::WgmmaQueriesTiles<shape, config>::smem_bytes", queries, why) : "");
   return "static constexpr tunesmith::SimtBackwardConfig config = {\n" + member("threads", config.threads) +
@@ -130,6 +130,7 @@ void describe(const TypedConfig& config, const Settings& settings, SourceParts& 
     if (config.head_split > 0)
       parts.threads.insert(0, "the " + std::to_string(config.head_split) +
                                   " blocks of a cluster share the query heads of a key head and add dk and dv; ");
+    if (config.persistent) parts.threads.insert(0, "blocks stay and go through many K/V tiles; ");
     parts.threads += config.separate_dq()
                          ? "; one thread of a third one loads tiles through TMA. For dq, warpgroups of 64 queries and one "
                            "thread that loads tiles of " +
@@ -269,6 +270,7 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
   params.slope_parts = static_cast<std::int32_t>(slope_tiles(config, settings) * parts_of_tile(config));
   params.parts_of_tile = static_cast<std::int32_t>(parts_of_tile(config));
   params.kv_tiles = static_cast<std::int32_t>(tiles(forward.seq_kv, config.kept(Pass::keys)));
+  params.blocks = static_cast<std::int32_t>(params.kv_tiles * forward.kv_heads * forward.batch);
   if (config.cluster > 0) {  // WgmmaKeys then numbers the blocks of a key head one after another
     params.kv_tiles = config.cluster;
     params.attention.heads_per_section = 1;
@@ -452,7 +454,8 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   if (wgmma) {
     use_tensor_maps(typed, settings, plan);
     if (typed.has_sums() && !typed.is_ordered(settings)) plan.sums_in_any_order = {"dq"};
-    const std::int64_t blocks = params.kv_tiles * forward.kv_heads * forward.batch * typed.blocks_of_tile();
+    std::int64_t blocks = params.kv_tiles * forward.kv_heads * forward.batch * typed.blocks_of_tile();
+    if (typed.persistent) blocks = std::min<std::int64_t>(blocks, device.sm_count);
     KernelLaunch launch = launch_of(keys_kernel(typed), blocks, typed.block_threads(Pass::keys, settings),
                                     typed.smem_bytes(Pass::keys, settings));
     if (const int cluster = std::max(typed.cluster, typed.head_split); cluster > 0) {

@@ -35,6 +35,8 @@
 //              blocks of a cluster share the query heads of a key head, and add dK and dV at the end
 //              (wgmma_head_split.cuh).
 //
+// Persistent   Blocks that stay go through the keys of many (wgmma_persistent.cuh).
+//
 // Options      With softcap, score_mod or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits in the
 //              place of dS. Its sign, or that of P, says which pairs are dropped. The numbers of dropout are computed while
 //              tensor cores compute S. mask_mod: Q tiles of which the block mask leaves nothing are skipped
@@ -59,6 +61,7 @@
 #include "attention_backward/wgmma_exchange.cuh"
 #include "attention_backward/wgmma_loader.cuh"
 #include "attention_backward/wgmma_multiplier.cuh"
+#include "attention_backward/wgmma_persistent.cuh"
 #include "attention_backward/wgmma_queries.cuh"
 #include "device/dependent_launch.cuh"
 
@@ -103,9 +106,23 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
         barrier_init(barriers.slots_free(stage), 4 * config.cluster);
       }
     }
-    barrier_init(barriers.k_come(), 1);
-    barrier_init(barriers.v_come(), 1);
-    if constexpr (config.ordered)
+    for (int stage = 0; stage < Tiles::kv_stages; ++stage) {
+      barrier_init(barriers.k_come(stage), 1);
+      barrier_init(barriers.v_come(stage), 1);
+    }
+    if constexpr (config.persistent) {
+      for (int i = 0; i < 2; ++i) {
+        barrier_init(barriers.k_free(i), 1);
+        barrier_init(barriers.v_free(i), 1);
+        for (int group = 0; group < Tiles::multipliers; ++group) {
+          barrier_init(barriers.dv_staged(i, group), 4);
+          barrier_init(barriers.dk_staged(i, group), 4);
+        }
+        barrier_init(barriers.item_come(i), 1);
+        barrier_init(barriers.dq_done(i), 4);
+        barrier_init(barriers.item_free(i), PersistentItems<shape, config>::readers);
+      }
+    } else if constexpr (config.ordered)
       *reinterpret_cast<uint32*>(dynamic_shared() + Tiles::ticket_at) =
           atomic_add(workspace_words(params.backward, params.backward.counters_at), 1u);
     barriers_ready();
@@ -113,7 +130,7 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
   sync_block();
   if constexpr (config.cluster > 0)
     cluster_arrive_relaxed();  // the fence has published the barriers
-  else if constexpr (shape.varlen) {
+  else if constexpr (shape.varlen && !config.persistent) {
     const WgmmaKeys keys(params.backward, Tiles::tile_kv, block_number<config>(shared + Tiles::ticket_at),
                          Tiles::last_first);
     if (keys.first_k >= sequence_of<shape>(params.backward.attention, keys.batch).seq_kv) return;
@@ -123,7 +140,10 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
   if constexpr (config.adders) {
     if (group == 3) {
       give_registers<Registers::helper>();
-      LoaderWithAdders<Element, shape, config>(params, shared).run_helpers();
+      if constexpr (config.persistent)
+        PersistentLoader<Element, shape, config>(params, shared).run_helpers();
+      else
+        LoaderWithAdders<Element, shape, config>(params, shared).run_helpers();
       if constexpr (config.head_split > 0) HeadSplit<shape, config>::attend();
       return;
     }
@@ -131,7 +151,10 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
   if (group == 0) {
     if constexpr (config.adders) {
       give_registers<Registers::loader>();
-      LoaderWithAdders<Element, shape, config>(params, shared).multiply_pieces();
+      if constexpr (config.persistent)
+        PersistentLoader<Element, shape, config>(params, shared).multiply_pieces();
+      else
+        LoaderWithAdders<Element, shape, config>(params, shared).multiply_pieces();
     } else {
       give_registers<Registers::loader>();
       if constexpr (Tiles::separate_dq) {
@@ -144,6 +167,10 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
     if constexpr (config.head_split > 0) HeadSplit<shape, config>::attend();
   } else {
     take_registers<Registers::multiplier>();
+    if constexpr (config.persistent) {
+      PersistentMultiplier<Element, shape, Modification, config>(params, shared, group - 1).run();
+      return;
+    }
     Multiplier<Element, shape, Modification, config> multiplier(params, shared, group - 1);
     if constexpr (config.cluster > 0) {
       if (has_keys<shape>(params.backward, multiplier.keys_of(block_number<config>(0)))) multiplier.run();

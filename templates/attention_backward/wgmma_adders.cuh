@@ -35,9 +35,16 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
   static constexpr int adders = Tiles::sums_stages;
   static constexpr uint32 untouched = 0, claimed = 1, stored = 2;  ///< counters, unless `ordered`
 
-  __device__ __forceinline__ LoaderWithAdders(const WgmmaBackwardParams& kernel_params, uint32 shared_memory)
-      : Base(kernel_params, shared_memory) {}
+  int kv_at = 0;  ///< of persistent blocks: where K is, after Tiles::k_at
 
+  __device__ __forceinline__ LoaderWithAdders(const WgmmaBackwardParams& kernel_params, uint32 shared_memory, int slot = 0)
+      : Base(kernel_params, shared_memory, slot) {}
+
+  /// Where K is. Not kept in registers, nor are the descriptors that follow from it.
+  __device__ __forceinline__ int k_at() const {
+    if constexpr (config.persistent) return Tiles::k_at + shuffle(here(kv_at), 0);
+    return Tiles::k_at;
+  }
   __device__ __forceinline__ uint32 staged(int stage) const { return shared + Tiles::sums_at + stage * Tiles::piece_bytes; }
 
   template <int piece>
@@ -46,7 +53,7 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
       constexpr int rows = piece % Tiles::row_blocks, slab = Tiles::slab_of(piece), columns = Tiles::columns_of(piece);
       float dq[columns / 2];
       this->template multiply<columns>(dq, Tiles::ds_at + ds_stage * Tiles::ds_bytes + rows * 64 * Tiles::row_bytes,
-                                       Tiles::k_at + slab * Tiles::kv_slab);
+                                       k_at() + slab * Tiles::kv_slab);
       barrier_wait(barriers.sums_free(sums.index), sums.parity ^ 1);
       wgmma_wait<0>(dq);
       if (piece == Tiles::pieces - 1 && lane == 0) barrier_arrive(barriers.ds_free(ds_stage));
@@ -113,19 +120,23 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
   }
   /// Adds every piece that comes to a stage.
   __device__ __forceinline__ void add_pieces(int stage) const {
+    uint32 parity = 0;
+    add_pieces_from(stage, stage, parity);
+  }
+  /// Does so if piece `begin` is the first one that comes to the stage. Returns how many pieces come to all stages.
+  __device__ __forceinline__ int add_pieces_from(int begin, int stage, uint32& parity) const {
     Ring tile = this->ring();
     const int count = tile.count() * Tiles::pieces;
-    if (stage >= count) return;
+    if (begin >= count) return count;
     int tiles = 0;  // before `tile`
     const auto target_of = [&](int number) {
 #pragma unroll 1
       for (; tiles < number / Tiles::pieces; ++tiles) tile.next();
       return target(tile, number % Tiles::pieces);
     };
-    Target next = target_of(stage);
-    uint32 parity = 0;
+    Target next = target_of(begin);
 #pragma unroll 1
-    for (int i = stage; i < count; i += adders) {
+    for (int i = begin; i < count; i += adders) {
       const int part = next.part;
       bool announces = false;
       if (lane == 0) {
@@ -147,7 +158,7 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
       }
       sync_warp();
     }
-    if (!config.ordered && lane == 0) store_wait<0>();
+    return count;
   }
   /// The fourth warpgroup.
   __device__ __forceinline__ void run_helpers() const {

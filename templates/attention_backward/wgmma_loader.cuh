@@ -27,11 +27,12 @@ struct Loader {
   const Sequence sequence;
   const int warp, lane;
 
-  __device__ __forceinline__ Loader(const WgmmaBackwardParams& kernel_params, uint32 shared_memory)
+  /// `slot`: of persistent blocks, where the number of the keys is.
+  __device__ __forceinline__ Loader(const WgmmaBackwardParams& kernel_params, uint32 shared_memory, int slot = 0)
       : params(kernel_params),
         shared(shuffle(shared_memory, 0)),
         barriers{shared + Tiles::barriers_at},
-        keys(kernel_params.backward, Tiles::tile_kv, block_number<config>(shared_memory + Tiles::ticket_at),
+        keys(kernel_params.backward, Tiles::tile_kv, block_number<config>(shared_memory + Tiles::ticket_at + 4 * slot),
              Tiles::last_first),
         sequence(sequence_of<shape>(kernel_params.backward.attention, keys.batch)),
         warp(warp_index() & 3),

@@ -22,6 +22,7 @@ struct Multiplier {
   Stage<config.stages> q_stage, dout_stage;
   Stage<2> ds_stage;
   Stage<Tiles::p_stages> p_stage;
+  Stage<2> item;  ///< of persistent blocks, see PersistentItems
 
   // S^T and dP^T: rows are keys, columns queries. P is kept in 16 bits only, so that dP reuses the registers of S. Masking P
   // instead of S would keep both copies alive: then ptxas runs out of registers and serializes all products.
@@ -51,10 +52,14 @@ struct Multiplier {
   /// Which 64 of the block's keys this warpgroup has.
   __device__ __forceinline__ int rows() const { return Tiles::by_gradient ? 0 : group; }
 
+  /// Where K and V of persistent blocks are, after Tiles::k_at and v_at.
+  __device__ __forceinline__ int kv_at() const { return Tiles::kv_stage(item) * Tiles::kv_bytes; }
+
   /// Issues products = A B^T with this warpgroup's rows of K or V, and a tile of Q or dO.
   template <int width>
   __device__ __forceinline__ void multiply_tile(float (&products)[queries / 2], int keys_at, int queries_at) {
-    const MatrixDescriptor a = matrix_descriptor(Tiles::operand(shared) + keys_at + rows() * 64 * Tiles::row_bytes, 1024);
+    const MatrixDescriptor a =
+        matrix_descriptor(Tiles::operand(shared) + kv_at() + keys_at + rows() * 64 * Tiles::row_bytes, 1024);
     const MatrixDescriptor b = matrix_descriptor(Tiles::operand(shared) + queries_at, 1024);
     wgmma_fence(products);
 #pragma unroll
@@ -276,12 +281,10 @@ struct Multiplier {
     return shared + Tiles::p_at + p_stage.index * Tiles::p_bytes + (warp * 32 + lane) * 16;
   }
 
-  /// Writes a gradient of 64 keys, by way of the shared memory of their rows of K or V.
+  /// Leaves a gradient of 64 keys in the shared memory of their rows of K or V.
   template <int width>
-  __device__ __forceinline__ void write(const float (&sums)[width / 2], float factor, int at, const TensorMap& map,
-                                        const WgmmaKeys& keys) {
-    const uint32 from = shared + at + rows() * 64 * Tiles::row_bytes;
-    const uint32 row = from + (16 * warp + (lane & 15)) * Tiles::row_bytes;
+  __device__ __forceinline__ void stage_rows(const float (&sums)[width / 2], float factor, int at) {
+    const uint32 row = shared + kv_at() + at + (rows() * 64 + 16 * warp + (lane & 15)) * Tiles::row_bytes;
 #pragma unroll
     for (int step = 0; step < width / 16; ++step) {
       uint32 words[4];
@@ -291,6 +294,13 @@ struct Multiplier {
       store_matrices(row + step / 4 * Tiles::kv_slab + ((step % 4 * 2 + (lane >> 4)) ^ (lane & 7)) * 16, words);
     }
     fence_async_shared();
+  }
+  /// Writes a gradient of 64 keys, by way of the shared memory of their rows of K or V.
+  template <int width>
+  __device__ __forceinline__ void write(const float (&sums)[width / 2], float factor, int at, const TensorMap& map,
+                                        const WgmmaKeys& keys) {
+    const uint32 from = shared + at + rows() * 64 * Tiles::row_bytes;
+    stage_rows<width>(sums, factor, at);
     sync_threads(2 + here(group), 128);
     if (warp == 0 && elect_one()) {
       const Sequence sequence = sequence_of<shape>(params.backward.attention, keys.batch);
@@ -303,7 +313,12 @@ struct Multiplier {
         else
           store_tile(map, from + slab * Tiles::kv_slab, slab * 64, place.row, keys.kv_head, place.entry);
       store_commit();
-      store_wait<0>();
+    }
+  }
+  /// Waits until the stores of write() have read shared memory, before the block exits.
+  __device__ __forceinline__ void finish_writes() const {
+    if (warp == 0 && elect_one()) {
+      store_wait_read<0>();
     }
   }
 
@@ -318,8 +333,8 @@ struct Multiplier {
   __device__ __forceinline__ WgmmaKeys keys_of(int number) const {
     return WgmmaKeys(params.backward, Tiles::tile_kv, number, Tiles::last_first);
   }
-  __device__ __forceinline__ void run() {
-    const uint32 ticket = shared + Tiles::ticket_at;
+  /// Computes dk and dv of the keys whose number is at `ticket`. Returns whether some query sees one of them.
+  __device__ __forceinline__ bool sum(uint32 ticket) {
     const WgmmaKeys keys = keys_of(block_number<config>(ticket));
     const AttentionParams& attention = params.backward.attention;
     const Sequence sequence = sequence_of<shape>(attention, keys.batch);
@@ -328,14 +343,15 @@ struct Multiplier {
     for (int i = 0; i < shape.head_dim / 2; ++i) dk[i] = 0.0f;
 #pragma unroll
     for (int i = 0; i < shape.head_dim_v / 2; ++i) dv[i] = 0.0f;
-    if (const int count = ring.count(); count > 0) {
-      barrier_wait(barriers.k_come(), 0);
+    const int count = ring.count();
+    if (count > 0) {
+      barrier_wait(barriers.k_come(Tiles::kv_stage(item)), Tiles::kv_parity(item));
       if constexpr (config.ahead) {
         barrier_wait(barriers.q_come(0), 0);
         multiply_queries();
         wgmma_wait<0>(scores);
       }
-      barrier_wait(barriers.v_come(), 0);
+      barrier_wait(barriers.v_come(Tiles::kv_stage(item)), Tiles::kv_parity(item));
 #pragma unroll 1
       for (int left = count - 1; left >= 0; --left) {
         if constexpr (!config.ahead) {
@@ -378,6 +394,12 @@ struct Multiplier {
       }
       if constexpr (config.slopes) finish_head(keys);
     }
+    return count > 0;
+  }
+  __device__ __forceinline__ void run() {
+    const uint32 ticket = shared + Tiles::ticket_at;
+    sum(ticket);
+    const AttentionParams& attention = params.backward.attention;
     // Other warpgroups read neither these rows of V, nor K once dQ is complete.
     const WgmmaKeys written = keys_of(here(block_number<config>(ticket)));
     const int rank = config.head_split > 0 ? cluster_rank() : 0;
@@ -386,6 +408,7 @@ struct Multiplier {
       write<shape.head_dim_v>(dv, DroppedPairs::factor_of(&params.backward.dropout), Tiles::v_at, params.dv, written);
     await_readers();
     if (config.head_split == 0 || rank == 1) write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, written);
+    finish_writes();
   }
 
   /// Computes S, P and dV; another warpgroup computes dK.
@@ -425,6 +448,7 @@ struct Multiplier {
     await_readers();
     write<shape.head_dim_v>(dv, DroppedPairs::factor_of(&params.backward.dropout), Tiles::v_at, params.dv,
                             keys_of(here(block_number<config>(ticket))));
+    finish_writes();
   }
   /// Computes dP, dS and dK.
   __device__ __forceinline__ void run_keys() {
@@ -461,6 +485,7 @@ struct Multiplier {
     }
     await_readers();
     write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, keys_of(here(block_number<config>(ticket))));
+    finish_writes();
   }
 };
 

@@ -34,6 +34,7 @@ struct WgmmaBackwardConfig {
   int dq_tile_q;    ///< queries of a block of the kernel that computes dQ (wgmma_queries.cuh); 0: there is only one kernel
   int dq_tile_kv;   ///< keys of a tile of that kernel
   int dq_stages;    ///< its K tiles in flight or in use; there is one V tile fewer
+  bool persistent;  ///< a block goes through the keys of many blocks (wgmma_persistent.cuh)
 };
 
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
@@ -51,7 +52,16 @@ struct WgmmaBackwardTiles {
   static constexpr int qk_slabs = (shape.head_dim + 63) / 64, v_slabs = (shape.head_dim_v + 63) / 64;
   static constexpr int q_slab = tile_q * row_bytes, kv_slab = tile_kv * row_bytes;
   static constexpr int q_bytes = qk_slabs * q_slab, dout_bytes = v_slabs * q_slab;
-  static constexpr int k_at = 0, v_at = k_at + qk_slabs * kv_slab, q_at = v_at + v_slabs * kv_slab;
+  // Persistent blocks load the next keys into a second stage if there is room.
+  static constexpr int kv_stages = config.persistent && qk_slabs + v_slabs == 2 ? 2 : 1;
+  static constexpr int k_at = 0, v_at = k_at + qk_slabs * kv_slab, kv_bytes = v_at + v_slabs * kv_slab;
+  static constexpr int q_at = kv_stages * kv_bytes;
+  /// Where K and V of a persistent block's item are, of which every second one has the same slot, and the parity of their
+  /// barriers.
+  static __device__ __forceinline__ constexpr int kv_stage(const Stage<2>& item) { return kv_stages > 1 ? item.index : 0; }
+  static __device__ __forceinline__ constexpr uint32 kv_parity(const Stage<2>& item) {
+    return kv_stages > 1 ? item.parity : static_cast<uint32>(item.index);
+  }
   static constexpr int dout_at = q_at + config.stages * q_bytes;
   // Rows of the boxes of tensor maps, which both kernels share if there are two.
   static constexpr int q_box = separate_dq ? 64 : tile_q;
@@ -83,7 +93,8 @@ struct WgmmaBackwardTiles {
   }
   static constexpr int lse_at = sums_at + sums_bytes, delta_at = lse_at + config.stages * tile_q * 4;
   static constexpr int barriers_at = delta_at + config.stages * tile_q * 4;
-  static constexpr int ticket_at = barriers_at + 8 * (4 * config.stages + 10 + (config.cluster > 0 ? 4 : 0));
+  static constexpr int more_barriers = config.cluster > 0 ? 4 : config.persistent ? 20 : 0;
+  static constexpr int ticket_at = barriers_at + 8 * (4 * config.stages + 10 + more_barriers);
   static constexpr int smem_bytes = ticket_at + 8;
 };
 
@@ -95,8 +106,8 @@ struct BackwardBarriers {
   __device__ __forceinline__ uint32 q_free(int stage) const { return base + 32 * stage + 8; }
   __device__ __forceinline__ uint32 dout_come(int stage) const { return base + 32 * stage + 16; }
   __device__ __forceinline__ uint32 dout_free(int stage) const { return base + 32 * stage + 24; }
-  __device__ __forceinline__ uint32 k_come() const { return base + 32 * stages; }
-  __device__ __forceinline__ uint32 v_come() const { return base + 32 * stages + 8; }
+  __device__ __forceinline__ uint32 k_come(int stage = 0) const { return base + 32 * stages + 80 * stage; }
+  __device__ __forceinline__ uint32 v_come(int stage = 0) const { return base + 32 * stages + 8 + 80 * stage; }
   __device__ __forceinline__ uint32 ds_come(int stage) const { return base + 32 * stages + 16 + 16 * stage; }
   __device__ __forceinline__ uint32 ds_free(int stage) const { return base + 32 * stages + 24 + 16 * stage; }
   __device__ __forceinline__ uint32 p_come(int stage) const { return base + 32 * stages + 48 + 16 * stage; }
@@ -106,11 +117,24 @@ struct BackwardBarriers {
   __device__ __forceinline__ uint32 sums_free(int stage) const { return p_free(stage); }
   __device__ __forceinline__ uint32 slots_come(int stage) const { return base + 32 * stages + 80 + 16 * stage; }
   __device__ __forceinline__ uint32 slots_free(int stage) const { return base + 32 * stages + 88 + 16 * stage; }
+  // Of persistent blocks, which have no slots.
+  __device__ __forceinline__ uint32 k_free(int stage) const { return base + 32 * stages + 96 + 16 * stage; }
+  __device__ __forceinline__ uint32 v_free(int stage) const { return base + 32 * stages + 104 + 16 * stage; }
+  __device__ __forceinline__ uint32 item_come(int slot) const { return base + 32 * stages + 128 + 56 * slot; }
+  __device__ __forceinline__ uint32 item_free(int slot) const { return base + 32 * stages + 136 + 56 * slot; }
+  __device__ __forceinline__ uint32 dq_done(int slot) const { return base + 32 * stages + 144 + 56 * slot; }
+  __device__ __forceinline__ uint32 dv_staged(int slot, int group) const {
+    return base + 32 * stages + 152 + 56 * slot + 16 * group;
+  }
+  __device__ __forceinline__ uint32 dk_staged(int slot, int group) const {
+    return base + 32 * stages + 160 + 56 * slot + 16 * group;
+  }
 };
 
 /// Registers of a thread of each warpgroup: three have 504 together, four 512. With a mask_mod, all of them go through the
-/// block mask, for which 32 and 88 are too few. Multipliers of short head dimensions spare 16, or 8 where ptxas would spill
-/// more of theirs than it saves. A loader that does not compute dQ needs few.
+/// block mask, and those of persistent blocks through many keys, for which 32 and 88 are too few. Multipliers of short head
+/// dimensions spare 16, or 8 where ptxas would spill more of theirs than it saves. A loader that does not compute dQ needs
+/// few.
 template <typename Element, const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaBackwardRegisters {
   using Tiles = WgmmaBackwardTiles<shape, config>;
@@ -118,8 +142,11 @@ struct WgmmaBackwardRegisters {
   static constexpr int wider = shape.head_dim > shape.head_dim_v ? shape.head_dim : shape.head_dim_v;
   /// Of gradients, scores and weights.
   static constexpr int of_tiles = (Tiles::by_gradient ? wider : both) / 2 + config.tile_q / 4 * 3;
-  static constexpr bool tight = Tiles::is_modified || (is_same<Element, f16> && config.tile_q == 128);
-  static constexpr int spared = !shape.mask_mod || of_tiles > 160 ? 0 : !tight ? 16 : config.adders ? 8 : 0;
+  static constexpr bool tight = Tiles::is_modified || (config.tile_q == 128 && (is_same<Element, f16> || config.persistent));
+  static constexpr int spared = !(shape.mask_mod || config.persistent) || of_tiles > 160 ? 0
+                                : !tight                                                 ? 16
+                                : config.adders                                          ? 8
+                                                                                         : 0;
   static constexpr int of_two = shape.mask_mod ? 216 : !Tiles::by_gradient ? 240 : shape.dropout ? 232 : 224;
   static constexpr int multiplier = Tiles::separate_dq ? of_two : 208 - spared;
   static constexpr int helper = 32 + 2 * spared;
@@ -128,12 +155,13 @@ struct WgmmaBackwardRegisters {
 };
 
 /// Returns the number of the block's keys, see WgmmaKeys. If blocks wait for each other, that is the number in which they
-/// began, which is in shared memory.
+/// began, which is in shared memory, as are the numbers of persistent blocks.
 template <const WgmmaBackwardConfig& config>
 __device__ __forceinline__ int block_number(uint32 ticket) {
   if constexpr (config.head_split > 0) return static_cast<int>(block_index() / config.head_split);
-  if constexpr (!config.ordered) return static_cast<int>(block_index());
-  return static_cast<int>(load_shared_word(ticket));
+  if constexpr (!config.ordered && !config.persistent) return static_cast<int>(block_index());
+  const int number = static_cast<int>(load_shared_word(ticket));
+  return config.persistent ? shuffle(number, 0) : number;  // uniform for the warp, in a way that the compiler sees
 }
 /// Where a tensor map has a position of a sequence. Maps of packed sequences have the dimensions head_dim, positions of the
 /// longest sequence, heads, and all positions + 1; both dimensions of positions have the same stride, and the map begins

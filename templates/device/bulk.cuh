@@ -85,6 +85,10 @@ __device__ __forceinline__ uint32 load_shared_word(uint32 address) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address));
   return word;
 }
+/// Stores a word in shared memory.
+__device__ __forceinline__ void store_shared_word(uint32 address, uint32 word) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
+}
 /// Loads 8 or 16 bytes from shared memory.
 template <int bytes>
 __device__ __forceinline__ Bits<bytes> load_shared(uint32 address) {

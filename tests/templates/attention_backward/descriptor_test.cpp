@@ -287,6 +287,18 @@ TEST(AttentionBackwardDescriptor, HeadSplitsFillTheDevice) {
   EXPECT_EQ(plan.sums_in_any_order, std::vector<std::string>{"dq"});
 }
 
+// Persistent blocks: one for each multiprocessor, or one for each K/V tile if there are fewer.
+TEST(AttentionBackwardDescriptor, PersistentBlocksFillTheDevice) {
+  const auto blocks_of = [](const char* fields) {
+    const test::Case c =
+        test::case_of("attention_backward", fields, hopper(), "tile_q=64,stages=2,ahead=0,adders=1,persistent=1");
+    const LaunchPlan plan = op().parse(c.problem)->launch_plan(c.config, hopper());
+    return plan.kernels[plan.main_kernel].grid.x;
+  };
+  EXPECT_EQ(blocks_of("batch=4,heads=16,seq_q=2048,head_dim=128"), 132U);
+  EXPECT_EQ(blocks_of("heads=8,seq_q=700,seq_kv=500,head_dim=64"), 8U * 4);
+}
+
 // Sections that fit into L2, but at least 1.5 times the blocks that run at once, all of about the same size.
 TEST(AttentionBackwardDescriptor, SectionsOfKeyHeadsFillTheDevice) {
   const auto heads_per_section = [](const char* fields, std::int64_t kv_tiles) {
@@ -366,6 +378,8 @@ TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
            {"seq_q=64,heads=4,head_dim=256", apart + ",cluster=2", "roles=gradients has cluster=0"},
            {"seq_q=512,heads=4,head_dim=128", "variant=wgmma,roles=keys,tile_q=64,stages=3,ahead=1,cluster=4",
             "shared memory"},
+           {shape, narrow + ",persistent=1", "persistent is 1; it is for a fourth warpgroup"},
+           {shape + ",kv_heads=2", narrow + ",adders=1,head_split=2,persistent=1", "persistent is 1; it is for"},
            {shape, narrow + ",head_split=2", "head_split is 2; allowed: at most 1"},
            {shape + ",kv_heads=2,deterministic=1", narrow + ",head_split=2", "has all query heads"},
            {shape + ",kv_heads=2", narrow + ",cluster=4,head_split=2", "for roles=keys and cluster=0"},

@@ -322,6 +322,8 @@ const Repeated repeated[] = {
     {"seq_q=512,head_dim=128,heads=16,batch=8", "wgmma,cluster=4"},
     {"seq_q=1000,head_dim=64,heads=16,kv_heads=4,batch=8,causal=bottom-right", "wgmma,cluster=8"},
     {"seq_q=1000,head_dim=128,heads=8,kv_heads=1,causal=bottom-right", "wgmma,head_split=8"},
+    {"seq_q=1000,head_dim=64,heads=8,batch=32,causal=bottom-right", "wgmma,adders=1,persistent=1"},
+    {"seq_q=700,head_dim=128,heads=8,kv_heads=4,batch=32,deterministic=1", "wgmma,persistent=1"},
     {"seq_q=1024,head_dim=64,heads=8,dropout=0.2", "mma"},
     {"seq_q=1024,head_dim=64,heads=8,dropout=0.2,deterministic=1", ""},
     {"seq_q=2048,head_dim=128,heads=8,kv_heads=2,causal=bottom-right", "wgmma"},

@@ -244,6 +244,58 @@ TEST_F(AttentionBackwardWgmmaHost, DetectsWrongHeadSplits) {
                         device_, compiler_);
 }
 
+// Blocks that go through many keys: with every option, with keys that no query sees, with sequences that end within a tile,
+// and with a second K and V (d64) and without.
+TEST_F(AttentionBackwardWgmmaHost, PersistentBlocks) {
+  struct Persistent {
+    const char *fields, *config, *mask_mod, *score_mod;
+  };
+  std::vector<Case> cases;
+  for (const auto& [fields, config, mask_mod, score_mod] : std::vector<Persistent>{
+           {"seq_q=300,seq_kv=500,head_dim=64,heads=4,kv_heads=2", "tile_q=128,stages=2,adders=1", "", ""},
+           {"seq_q=400,seq_kv=900,head_dim=64,heads=2,causal=bottom-right", "tile_q=128,stages=2,adders=1", "", ""},
+           {"seq_q=300,seq_kv=700,head_dim=64,heads=3,causal=top-left,dtype=f16", "tile_q=64,stages=3,adders=1", "", ""},
+           {"seq_q=700,seq_kv=300,head_dim=64,heads=2,causal=bottom-right", "tile_q=128,stages=2,adders=1", "", ""},
+           {"seq_q=200,seq_kv=600,head_dim=128,heads=2,batch=2,causal=bottom-right,dlse=1", "tile_q=64,stages=2,adders=1",
+            "", ""},
+           {"seq_q=300,seq_kv=500,head_dim=96,heads=2,accumulate=1", "tile_q=64,stages=2,adders=1", "", ""},
+           {"seq_q=300,seq_kv=500,head_dim=64,head_dim_v=128,heads=2,dtype=f16", "tile_q=64,stages=2,adders=1", "", ""},
+           {"seq_q=300,seq_kv=500,head_dim=64,heads=4,kv_heads=2,deterministic=1,causal=bottom-right", "tile_q=128,stages=2",
+            "", ""},
+           {"seq_q=300,seq_kv=500,head_dim=128,heads=2,deterministic=1,accumulate=1", "tile_q=64,stages=3", "", ""},
+           {"seq_q=200,seq_kv=400,head_dim=64,heads=2,causal=top-left,alibi=1,dslopes=1,softcap=20",
+            "tile_q=64,stages=2,adders=1", "", ""},
+           {"seq_q=300,seq_kv=400,head_dim=80,heads=2,window_left=70,window_right=20,dropout=0.3,dropout_seed=4",
+            "tile_q=64,stages=2,adders=1", "", ""},
+           {"seq_q=200,seq_kv=300,head_dim=64,heads=4,kv_heads=2,batch=4,varlen=1,total_q=330,total_kv=410,accumulate=1,"
+            "causal=bottom-right",
+            "tile_q=64,stages=2,adders=1", "", ""},
+           {"seq_q=300,seq_kv=400,head_dim=64,heads=4,kv_heads=2,batch=2", "tile_q=128,stages=2,adders=1", tree, ""},
+           {"seq_q=137,seq_kv=453,head_dim=64,heads=2,kv_heads=1", "tile_q=64,stages=2,adders=1", "", "relative_bias"}}) {
+    Problem problem{"attention_backward", parse_fields(fields, "fields")};
+    if (mask_mod[0] != '\0') problem.fields.set("mask_mod", std::string(mask_mod));
+    if (score_mod[0] != '\0') problem.fields.set("score_mod", test::mod_example(score_mod));
+    cases.push_back(
+        {find_op("attention_backward").normalize(problem),
+         Config{parse_fields(std::string("variant=wgmma,roles=keys,ahead=0,persistent=1,") + config, "config")}});
+  }
+  verify_all(cases);
+}
+
+TEST_F(AttentionBackwardWgmmaHost, DetectsMissingWaitsOfPersistentBlocks) {
+  const Case persistent{
+      test::normalized("attention_backward", "seq_q=500,seq_kv=1400,head_dim=64,heads=3,causal=bottom-right"),
+      Config{parse_fields("variant=wgmma,roles=keys,tile_q=128,stages=2,ahead=0,adders=1,persistent=1", "config")}};
+  test::expect_detected(persistent,
+                        {
+                            {"barrier_wait(barriers.dv_staged(items.slot.index, group), items.slot.parity);", ""},
+                            {"barrier_wait(barriers.dk_staged(items.slot.index, group), items.slot.parity);", ""},
+                            {"barrier_wait(this->barriers.dq_done(this->item.index), this->item.parity);", ""},
+                            {"work.kv_at = Tiles::kv_stage(items.slot) * Tiles::kv_bytes;", ""},
+                        },
+                        device_, compiler_);
+}
+
 TEST_F(AttentionBackwardWgmmaHost, UserFunctions) {
   std::vector<Case> cases;
   for (const char* name : {"relative_bias", "softcap", "alibi"}) {
