@@ -299,9 +299,10 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
   if (std::string reason = why_kernels_invalid(config, settings, device); !reason.empty()) return reason;
   if (config.adders && settings.deterministic)
     return "adders is 1; with deterministic=1 all kernels of roles=keys have the fourth warpgroup, and adders is 0";
-  if (config.persistent && (!config.separate_adders(settings) || config.head_split > 0 || config.ahead))
-    return "persistent is 1; it is for a fourth warpgroup (adders=1, or deterministic=1 and roles=keys), head_split=0 and "
-           "ahead=0";
+  if (config.persistent &&
+      (!config.separate_adders(settings) || config.head_split > 0 || config.ahead || config.kernels == 2))
+    return "persistent is 1; it is for a fourth warpgroup (adders=1, or deterministic=1 and roles=keys), head_split=0, "
+           "ahead=0 and kernels=1";
   if (settings.rows() == 0 || forward.positions(Side::k) == 0) return "TMA has no empty arrays";
   for (const Side side : {Side::q, Side::k, Side::v}) {
     if (forward.vector(side) < 8)

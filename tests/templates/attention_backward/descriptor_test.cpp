@@ -299,6 +299,29 @@ TEST(AttentionBackwardDescriptor, PersistentBlocksFillTheDevice) {
   EXPECT_EQ(blocks_of("heads=8,seq_q=700,seq_kv=500,head_dim=64"), 8U * 4);
 }
 
+// The defaults that follow from measurements (bench/LOG.md).
+TEST(AttentionBackwardDescriptor, DefaultsOfShortAndOfLongSequences) {
+  const auto config_of = [](const std::string& fields) {
+    return op().parse(normal(fields))->default_config(hopper()).text();
+  };
+  const std::string tiles = "variant=wgmma,roles=keys,tile_q=128,stages=2,ahead=0",
+                    narrow = "head_dim=64,heads=32,dtype=bf16,", causal = ",causal=bottom-right", stays = ",persistent=1";
+  EXPECT_EQ(config_of(narrow + "batch=32,seq_q=512"), tiles + ",adders=1" + stays);
+  EXPECT_EQ(config_of(narrow + "batch=8,seq_q=2048"), tiles + ",adders=1" + stays);
+  EXPECT_EQ(config_of(narrow + "batch=4,seq_q=4096"), tiles + ",adders=1");
+  EXPECT_EQ(config_of(narrow + "batch=4,seq_q=4096" + causal), tiles + ",adders=1" + stays);
+  EXPECT_EQ(config_of(narrow + "batch=2,seq_q=8192" + causal), tiles);
+  EXPECT_EQ(config_of(narrow + "batch=2,seq_q=8192,deterministic=1" + causal), tiles + stays);
+  EXPECT_EQ(config_of(narrow + "batch=2,seq_q=8192,deterministic=1"), tiles);
+  EXPECT_EQ(config_of(narrow + "batch=8,seq_q=2048,kv_heads=8"), tiles + ",adders=1");             // grouped heads
+  EXPECT_EQ(config_of("head_dim=64,heads=4,dtype=bf16,batch=2,seq_q=2048"), tiles + ",adders=1");  // 128 blocks
+  const std::string wide = "variant=wgmma,roles=keys,tile_q=64,stages=";
+  EXPECT_EQ(config_of("head_dim=96,heads=21,batch=2,seq_q=8192" + causal), wide + "3,ahead=1");
+  EXPECT_EQ(config_of("head_dim=96,heads=21,batch=8,seq_q=2048" + causal), wide + "2,ahead=0,adders=1");
+  EXPECT_EQ(config_of("head_dim=128,heads=16,batch=2,seq_q=8192"), wide + "3,ahead=1");
+  EXPECT_EQ(config_of("head_dim=128,heads=16,batch=2,seq_q=8192" + causal), wide + "2,ahead=0,adders=1");
+}
+
 // Sections that fit into L2, but at least 1.5 times the blocks that run at once, all of about the same size.
 TEST(AttentionBackwardDescriptor, SectionsOfKeyHeadsFillTheDevice) {
   const auto heads_per_section = [](const char* fields, std::int64_t kv_tiles) {
