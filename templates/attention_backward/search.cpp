@@ -116,8 +116,8 @@ std::vector<TypedConfig> two_kernel_configs(const Settings& settings, const Devi
   config.variant = Variant::wgmma;
   config.kernels = 2;
   config.roles = widest > 128 ? Roles::gradients : Roles::keys;
-  // Options that change scores need registers next to tiles of 128.
-  const bool plain = forward.softcap == 0 && forward.score_mod.empty() && forward.dropout == 0;
+  // Options that change or hide scores need registers next to tiles of 128.
+  const bool plain = forward.softcap == 0 && forward.score_mod.empty() && forward.mask_mod.empty() && forward.dropout == 0;
   config.tile_q = config.dq_tile_kv = widest <= 64 && plain ? 128 : 64;
   // Blocks of 128 queries, unless these are long and clearly fewer than run at the same time, or of different lengths.
   const std::int64_t many = std::int64_t{128} * device.sm_count * (forward.bounded_right() ? 4 : 3) / 4;

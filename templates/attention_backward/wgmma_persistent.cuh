@@ -109,12 +109,12 @@ struct PersistentLoader {
     const int at = kv * Tiles::kv_bytes;
     barrier_wait(barriers.v_free(kv), parity);
     barrier_arrive_expecting(barriers.v_come(kv), Tiles::v_slabs * Tiles::kv_slab);
-    work.template load_slabs<Tiles::v_slabs, Tiles::tile_kv, Tiles::kv_box>(
-        at + Tiles::v_at, params.v, barriers.v_come(kv), L2Hint::evict_first, place, work.keys.kv_head);
+    work.template load_slabs<Tiles::v_slabs, Tiles::tile_kv, Tiles::kv_box>(at + Tiles::v_at, params.v, barriers.v_come(kv),
+                                                                            L2Hint::evict_first, place, work.keys.kv_head);
     barrier_wait(barriers.k_free(kv), parity);
     barrier_arrive_expecting(barriers.k_come(kv), Tiles::qk_slabs * Tiles::kv_slab);
-    work.template load_slabs<Tiles::qk_slabs, Tiles::tile_kv, Tiles::kv_box>(
-        at + Tiles::k_at, params.k, barriers.k_come(kv), L2Hint::evict_first, place, work.keys.kv_head);
+    work.template load_slabs<Tiles::qk_slabs, Tiles::tile_kv, Tiles::kv_box>(at + Tiles::k_at, params.k, barriers.k_come(kv),
+                                                                             L2Hint::evict_first, place, work.keys.kv_head);
   }
   __device__ __forceinline__ void load_tiles() const {
     Stage<2> slot;

@@ -12,13 +12,15 @@ using fakes::in_mode;
 
 TEST(DeterministicPlan, APlanSaysWhetherItIsOne) {
   FakeEngine fake(in_mode(Mode::off));  // of sm_90a
-  AttentionBackwardProblem problem{{.heads = 8, .seq_q = 1024, .head_dim = 128}};
+  AttentionBackwardProblem problem{{.heads = 64, .seq_q = 1024, .head_dim = 128}};
   const Plan fused = fake.engine->prepare(problem);
   ASSERT_EQ(fused.config().variant(), "wgmma");
   EXPECT_FALSE(fused.deterministic());
   PrepareOptions options;
-  options.config.fields = parse_fields("variant=mma", "config");
-  EXPECT_TRUE(fake.engine->prepare(problem, options).deterministic());
+  for (const char* adds_nothing : {"variant=wgmma,kernels=2", "variant=mma"}) {
+    options.config.fields = parse_fields(adds_nothing, "config");
+    EXPECT_TRUE(fake.engine->prepare(problem, options).deterministic()) << adds_nothing;
+  }
 
   problem.score_mod =
       "// aux: bias:f32[heads]\n"

@@ -291,7 +291,7 @@ TEST(AttentionBackwardDescriptor, HeadSplitsFillTheDevice) {
 TEST(AttentionBackwardDescriptor, PersistentBlocksFillTheDevice) {
   const auto blocks_of = [](const char* fields) {
     const test::Case c =
-        test::case_of("attention_backward", fields, hopper(), "tile_q=64,stages=2,ahead=0,adders=1,persistent=1");
+        test::case_of("attention_backward", fields, hopper(), "kernels=1,tile_q=64,stages=2,ahead=0,adders=1,persistent=1");
     const LaunchPlan plan = op().parse(c.problem)->launch_plan(c.config, hopper());
     return plan.kernels[plan.main_kernel].grid.x;
   };

@@ -107,7 +107,7 @@ TEST_F(AttentionBackwardNvrtc, WgmmaFitsIntoRegisters) {
   }
   ASSERT_GT(sources.size(), 15U);
   compile_all(sources);
-  const std::string ptx = ptx_of("attention_backward", "seq_q=4096,head_dim=128", "variant=wgmma");
+  const std::string ptx = ptx_of("attention_backward", "seq_q=4096,head_dim=128", "variant=wgmma,kernels=1");
   for (const char* instruction :
        {"wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", "setmaxnreg.inc.sync.aligned.u32 208",
         "cp.async.bulk.tensor.4d.shared::cluster.global.tile", "cp.reduce.async.bulk.global.shared::cta"})
