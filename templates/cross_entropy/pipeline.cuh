@@ -109,10 +109,7 @@ __device__ __forceinline__ void finish_rows(const CrossEntropyParams& params, Co
   const int lane = lane_index();
   float of_all = 1.0f;
   if constexpr (all_options.upstream == Upstream::scalar) of_all = params.upstream[0];
-  if constexpr (all_options.mean && !options.mean) {
-    await_last_kernel();  // which counts
-    of_all = divide(of_all, scratch(params, params.totals)[0]);
-  }
+  if constexpr (all_options.mean && !options.mean) of_all = divide(of_all, divisor_of_mean<all_options>(params));
 
   for (int k = 0;; ++k) {
     const ResultPlace<Geometry::results> place(k);

@@ -304,6 +304,13 @@ struct RowLoss {
   }
 };
 
+/// Returns the divisor of the gradient of a mean, once the kernel that counts has completed.
+template <const CrossEntropyOptions& options>
+__device__ __forceinline__ NumberOf<options> divisor_of_mean(const ParamsOf<options>& params) {
+  await_last_kernel();
+  return scratch(params, params.totals)[0];
+}
+
 /// Factors of a row's gradient. The constructor issues the loads early; value() uses them.
 template <const CrossEntropyOptions& options>
 struct GradientScale {
@@ -314,10 +321,7 @@ struct GradientScale {
   __device__ __forceinline__ GradientScale(const ParamsOf<options>& params, int64 row) {
     if constexpr (options.upstream == Upstream::scalar) dloss = params.upstream[0];
     if constexpr (options.upstream == Upstream::row) dloss = params.upstream[row];
-    if constexpr (options.mean) {
-      await_last_kernel();  // which counts
-      divisor = scratch(params, params.totals)[0];
-    }
+    if constexpr (options.mean) divisor = divisor_of_mean<options>(params);
     if constexpr (two_divisors<options>) rows = scratch(params, params.totals)[2];
   }
   __device__ __forceinline__ auto value() const { return options.mean ? divide(dloss, divisor) : dloss; }

@@ -81,10 +81,7 @@ struct StagedGradientScale {
 
   __device__ __forceinline__ explicit StagedGradientScale(const ParamsOf<options>& params)
       : divisor(1.0f), common(1.0f), ratio(1.0f) {
-    if constexpr (options.mean) {
-      await_last_kernel();  // which counts
-      divisor = scratch(params, params.totals)[0];
-    }
+    if constexpr (options.mean) divisor = divisor_of_mean<options>(params);
     if constexpr (options.upstream == Upstream::scalar) common = params.upstream[0];
     if constexpr (options.mean) common = divide(common, divisor);
     if constexpr (two_divisors<options>) ratio = divide(divisor, scratch(params, params.totals)[2]);
