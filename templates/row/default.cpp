@@ -194,13 +194,6 @@ bool takes_turns(const TypedConfig& config, const Shape& shape, const DeviceInfo
          shape.rows * config.blocks_per_row > config.min_blocks * device.sm_count;
 }
 
-/// Returns whether a grid has a block for most of the places on the device, and no more.
-bool fills_one_wave(const TypedConfig& grid, const Shape& shape, const DeviceInfo& device) {
-  const auto blocks = static_cast<double>(shape.rows * grid.blocks_per_row);
-  const auto held = static_cast<double>(std::int64_t{grid.min_blocks} * device.sm_count);
-  return blocks <= held && blocks >= 0.9 * held;
-}
-
 /// Returns whether rows occupy a third to half of the multiprocessors, and are so short that two or three blocks would take
 /// longer to exchange their partials than one takes to read the row. two_pass takes for 64 rows of 128256
 /// columns on an H200 0.78 (bf16) and 0.87 (f32) of the time of a grid.
@@ -444,7 +437,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
 
   if (shape.few_and_long() && !shape.is_program) {
     const TypedConfig by_columns = default_config(Variant::grid, shape, device);
-    if (valid(by_columns) && fills_one_wave(by_columns, shape, device)) return by_columns;
+    if (valid(by_columns) && fills_device(by_columns, shape, device)) return by_columns;
     if (const std::optional<TypedConfig> wave = wave_default(shape, device)) return with_hints(*wave, shape, device);
   }
 

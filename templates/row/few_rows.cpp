@@ -51,6 +51,13 @@ int threads_for_wave(const TypedConfig& config, const Shape& shape) {
 
 }  // namespace
 
+bool fills_device(const TypedConfig& grid, const Shape& shape, const DeviceInfo& device) {
+  constexpr double nearly_all = 0.9;
+  const auto blocks = static_cast<double>(shape.rows * grid.blocks_per_row);
+  const auto held = static_cast<double>(std::int64_t{grid.min_blocks} * device.sm_count);
+  return blocks <= held && blocks >= nearly_all * held;
+}
+
 std::optional<TypedConfig> wave_default(const Shape& shape, const DeviceInfo& device) {
   constexpr double enough = 0.85;
   Wave best;

@@ -9,6 +9,8 @@
 
 namespace tunesmith::row {
 
+/// Returns whether all rows run at once, on nearly all places that the device has for blocks of this grid.
+bool fills_device(const TypedConfig& grid, const Shape& shape, const DeviceInfo& device);
 /// Returns the grid that needs the fewest waves, if it uses most of the device; for rows that Shape::few_and_long().
 std::optional<TypedConfig> wave_default(const Shape& shape, const DeviceInfo& device);
 /// Returns grids to try, those with the fewest waves first.

@@ -22,9 +22,9 @@ int resident_warps(const TypedConfig& config, const Shape& shape, const DeviceIn
 /// registers than necessary.
 void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& device);
 
-/// hybrid, cluster: fits `blocks` blocks of `threads` threads on a multiprocessor. Keeps as much of the row in registers as
-/// they allow, and the rest in shared memory. Returns false if the row does not fit, or (hybrid) if it fits into registers
-/// alone.
+/// hybrid, cluster, grid: fits `blocks` blocks of `threads` threads on a multiprocessor. Keeps as much of the row in
+/// registers as they allow, and the rest in shared memory. Returns false if the row does not fit, or (hybrid) if it fits
+/// into registers alone.
 bool fill_chip(TypedConfig& config, int threads, int blocks, const Shape& shape, const DeviceInfo& device);
 
 /// grid: gives each thread `vectors` vectors of a row. The number of blocks depends only on n_cols, so results do not depend
