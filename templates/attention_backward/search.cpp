@@ -312,12 +312,11 @@ Config complete_config(const Config& partial, const Settings& settings, const De
           why_invalid(known, settings, device).empty())
         start = known;
   Config config = start.to_config();
-  // A configuration's text omits fields that have their defaults.
-  constexpr std::array<std::string_view, 8> omitted{"cluster",   "adders",     "head_split", "kernels",
-                                                    "dq_tile_q", "dq_tile_kv", "dq_stages",  "persistent"};
+  // A configuration's text omits optional fields that have their defaults.
+  TypedConfig plain;
+  plain.variant = start.variant;
   bool is_complete = true;
-  for (const auto& [field, value] : config.fields)
-    is_complete = is_complete && (std::ranges::find(omitted, field) != omitted.end() || partial.fields.contains(field));
+  for (const auto& [field, value] : plain.to_config().fields) is_complete = is_complete && partial.fields.contains(field);
   if (is_complete) config = {};
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   TypedConfig typed = TypedConfig::parse(config);

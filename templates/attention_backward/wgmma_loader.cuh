@@ -38,17 +38,6 @@ struct Loader {
         warp(warp_index() & 3),
         lane(lane_index()) {}
 
-  /// Loads `rows` rows in boxes of `box` rows.
-  template <int slabs, int rows, int box>
-  __device__ __forceinline__ void load_slabs(int at, const TensorMap& map, uint32 come, L2Hint hint, const MapPlace& place,
-                                             int head) const {
-#pragma unroll
-    for (int slab = 0; slab < slabs; ++slab)
-#pragma unroll
-      for (int row = 0; row < rows; row += box)
-        load_tile(shared + at + (slab * rows + row) * Tiles::row_bytes, map, come, hint, slab * 64, place.row + row, head,
-                  place.entry);
-  }
   /// Loads a tile of Q with lse, or of dO with delta.
   template <int slabs>
   __device__ __forceinline__ void load_queries(const Ring& ring, int stage, int at, const TensorMap& map, int statistics_at,
@@ -56,7 +45,7 @@ struct Loader {
     constexpr int bytes = Tiles::tile_q * 4;
     barrier_arrive_expecting(come, slabs * Tiles::q_slab + bytes);
     load_slabs<slabs, Tiles::tile_q, Tiles::q_box>(
-        at + stage * slabs * Tiles::q_slab, map, come, L2Hint::evict_last,
+        shared + at + stage * slabs * Tiles::q_slab, map, come, L2Hint::evict_last,
         map_place<shape>(params.backward.attention.seq_q, sequence.q_start, sequence.seq_q, keys.batch, ring.first_q()),
         ring.head());
     copy_bulk(shared + statistics_at + stage * bytes, workspace_floats(params.backward, from) + first_row(ring), bytes, come,
@@ -88,12 +77,12 @@ struct Loader {
     const MapPlace place =
         map_place<shape>(params.backward.attention.seq_kv, sequence.kv_start, sequence.seq_kv, keys.batch, keys.first_k);
     barrier_arrive_expecting(barriers.k_come(), Tiles::qk_slabs * Tiles::kv_slab);
-    load_slabs<Tiles::qk_slabs, Tiles::tile_kv, Tiles::kv_box>(Tiles::k_at, params.k, barriers.k_come(), L2Hint::evict_first,
-                                                               place, keys.kv_head);
+    load_slabs<Tiles::qk_slabs, Tiles::tile_kv, Tiles::kv_box>(shared + Tiles::k_at, params.k, barriers.k_come(),
+                                                               L2Hint::evict_first, place, keys.kv_head);
     load_q(ring, 0);
     barrier_arrive_expecting(barriers.v_come(), Tiles::v_slabs * Tiles::kv_slab);
-    load_slabs<Tiles::v_slabs, Tiles::tile_kv, Tiles::kv_box>(Tiles::v_at, params.v, barriers.v_come(), L2Hint::evict_first,
-                                                              place, keys.kv_head);
+    load_slabs<Tiles::v_slabs, Tiles::tile_kv, Tiles::kv_box>(shared + Tiles::v_at, params.v, barriers.v_come(),
+                                                              L2Hint::evict_first, place, keys.kv_head);
     load_dout(ring, 0);
   }
   /// Loads as many tiles of Q and dO as there are stages, too. `loads`: true for one thread. With a mask_mod all threads of

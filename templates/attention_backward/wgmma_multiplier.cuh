@@ -61,14 +61,7 @@ struct Multiplier {
     const MatrixDescriptor a =
         matrix_descriptor(Tiles::operand(shared) + kv_at() + keys_at + rows() * 64 * Tiles::row_bytes, 1024);
     const MatrixDescriptor b = matrix_descriptor(Tiles::operand(shared) + queries_at, 1024);
-    wgmma_fence(products);
-#pragma unroll
-    for (int step = 0; step < width / 16; ++step) {
-      const int slab = step / 4, within = step % 4 * 32;
-      wgmma<Element, Innermost::k>(products, advance(a, slab * Tiles::kv_slab + within),
-                                   advance(b, slab * Tiles::q_slab + within), step > 0);
-    }
-    wgmma_commit();
+    multiply_slabs<Element, width, Tiles::kv_slab, Tiles::q_slab>(products, a, b);
   }
   __device__ __forceinline__ void multiply_queries() {
     multiply_tile<shape.head_dim>(scores, Tiles::k_at, Tiles::q_at + q_stage.index * Tiles::q_bytes);

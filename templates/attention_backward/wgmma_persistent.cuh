@@ -5,8 +5,8 @@
 //   load_tiles     the loading warp takes the numbers, hands them to the other warps in two slots, and loads K, V, Q and dO.
 //                  Head dimensions up to 64 leave room for a second K and V; otherwise they are loaded when dK and dV are
 //                  stored.
-//   store_keys     the last warp of the fourth warpgroup stores dK and dV, which the multipliers leave in the place of K and
-//   V
+//   store_keys     the last warp of the fourth warpgroup stores dK and dV, which the multipliers leave in the place of K
+//                  and V.
 //
 // All others do for each number what they do for the only one of another block. The stages of Q, dO, dS and of the pieces of
 // dQ go on from one number to the next.
@@ -106,15 +106,15 @@ struct PersistentLoader {
     const uint32 parity = Tiles::kv_parity(slot) ^ 1;
     const MapPlace place = map_place<shape>(params.backward.attention.seq_kv, work.sequence.kv_start, work.sequence.seq_kv,
                                             work.keys.batch, work.keys.first_k);
-    const int at = kv * Tiles::kv_bytes;
+    const uint32 at = work.shared + kv * Tiles::kv_bytes;
     barrier_wait(barriers.v_free(kv), parity);
     barrier_arrive_expecting(barriers.v_come(kv), Tiles::v_slabs * Tiles::kv_slab);
-    work.template load_slabs<Tiles::v_slabs, Tiles::tile_kv, Tiles::kv_box>(at + Tiles::v_at, params.v, barriers.v_come(kv),
-                                                                            L2Hint::evict_first, place, work.keys.kv_head);
+    load_slabs<Tiles::v_slabs, Tiles::tile_kv, Tiles::kv_box>(at + Tiles::v_at, params.v, barriers.v_come(kv),
+                                                              L2Hint::evict_first, place, work.keys.kv_head);
     barrier_wait(barriers.k_free(kv), parity);
     barrier_arrive_expecting(barriers.k_come(kv), Tiles::qk_slabs * Tiles::kv_slab);
-    work.template load_slabs<Tiles::qk_slabs, Tiles::tile_kv, Tiles::kv_box>(at + Tiles::k_at, params.k, barriers.k_come(kv),
-                                                                             L2Hint::evict_first, place, work.keys.kv_head);
+    load_slabs<Tiles::qk_slabs, Tiles::tile_kv, Tiles::kv_box>(at + Tiles::k_at, params.k, barriers.k_come(kv),
+                                                               L2Hint::evict_first, place, work.keys.kv_head);
   }
   __device__ __forceinline__ void load_tiles() const {
     Stage<2> slot;

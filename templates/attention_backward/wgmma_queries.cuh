@@ -34,8 +34,8 @@ struct WgmmaQueriesTiles {
   // With a mask_mod, which tile a stage of K holds (SentKeys).
   static constexpr int sent_at = barriers_at + 8 * (2 + 2 * k_stages + 2 * v_stages);
   static constexpr int smem_bytes = sent_at + (shape.mask_mod ? 4 * k_stages : 0);
-  // Rows of the boxes of tensor maps, as WgmmaBackwardTiles has them.
-  static constexpr int q_box = 64, kv_box = tile_kv % 64 == 0 ? 64 : 32;
+  // Rows of the boxes of tensor maps, which are those of the first kernel.
+  static constexpr int q_box = WgmmaBackwardTiles<shape, config>::q_box, kv_box = WgmmaBackwardTiles<shape, config>::kv_box;
 };
 
 /// Addresses of barriers in shared memory. "come" counts bytes, "free" warps that have read.
@@ -88,30 +88,20 @@ struct QueriesProducer : WgmmaQueries<shape, config> {
   using Tiles = typename Base::Tiles;
   using Base::barriers, Base::params, Base::sequence, Base::shared, Base::tile;
 
-  /// Loads `rows` rows in boxes of `box` rows.
-  template <int slabs, int rows, int box>
-  __device__ __forceinline__ void load(int at, const TensorMap& map, uint32 come, L2Hint hint, const MapPlace& place,
-                                       int head) const {
-    barrier_arrive_expecting(come, slabs * rows * Tiles::row_bytes);
-#pragma unroll
-    for (int slab = 0; slab < slabs; ++slab)
-#pragma unroll
-      for (int row = 0; row < rows; row += box)
-        load_tile(shared + at + (slab * rows + row) * Tiles::row_bytes, map, come, hint, slab * 64, place.row + row, head,
-                  place.entry);
-  }
   template <int slabs>
   __device__ __forceinline__ void load_queries(int at, const TensorMap& map, uint32 come) const {
-    load<slabs, Tiles::tile_q, Tiles::q_box>(
-        at, map, come, L2Hint::evict_first,
+    barrier_arrive_expecting(come, slabs * Tiles::q_slab);
+    load_slabs<slabs, Tiles::tile_q, Tiles::q_box>(
+        shared + at, map, come, L2Hint::evict_first,
         map_place<shape>(params.backward.attention.seq_q, sequence.q_start, sequence.seq_q, tile.batch, this->first_q()),
         tile.head);
   }
   template <int slabs>
   __device__ __forceinline__ void load_keys(int at, const TensorMap& map, uint32 come, int index) const {
     const AttentionParams& attention = params.backward.attention;
-    load<slabs, Tiles::tile_kv, Tiles::kv_box>(
-        at, map, come, L2Hint::evict_last,
+    barrier_arrive_expecting(come, slabs * Tiles::kv_slab);
+    load_slabs<slabs, Tiles::tile_kv, Tiles::kv_box>(
+        shared + at, map, come, L2Hint::evict_last,
         map_place<shape>(attention.seq_kv, sequence.kv_start, sequence.seq_kv, tile.batch, index * Tiles::tile_kv),
         tile.head / (attention.heads / attention.kv_heads));
   }
@@ -223,14 +213,7 @@ struct QueriesConsumer : WgmmaQueries<shape, config> {
   __device__ __forceinline__ void multiply_tile(float (&products)[keys / 2], int queries_at, int keys_at) {
     const MatrixDescriptor a = matrix_descriptor(shared + queries_at + group * 64 * Tiles::row_bytes, 1024);
     const MatrixDescriptor b = matrix_descriptor(shared + keys_at, 1024);
-    wgmma_fence(products);
-#pragma unroll
-    for (int step = 0; step < width / 16; ++step) {
-      const int slab = step / 4, within = step % 4 * 32;
-      wgmma<Element, Innermost::k>(products, advance(a, slab * Tiles::q_slab + within),
-                                   advance(b, slab * Tiles::kv_slab + within), step > 0);
-    }
-    wgmma_commit();
+    multiply_slabs<Element, width, Tiles::q_slab, Tiles::kv_slab>(products, a, b);
   }
   __device__ __forceinline__ void multiply_keys() {
     multiply_tile<shape.head_dim>(scores, Tiles::q_at, Tiles::k_at + k_stage.index * Tiles::k_bytes);

@@ -176,6 +176,32 @@ __device__ __forceinline__ MapPlace map_place(int longest, int64 start, int leng
   return {first, batch};
 }
 
+/// Loads `rows` rows of a head to slabs of 64 columns, in boxes of `box` rows. One thread.
+template <int slabs, int rows, int box>
+__device__ __forceinline__ void load_slabs(uint32 to, const TensorMap& map, uint32 come, L2Hint hint, const MapPlace& place,
+                                           int head) {
+  constexpr int row_bytes = 128;
+#pragma unroll
+  for (int slab = 0; slab < slabs; ++slab)
+#pragma unroll
+    for (int row = 0; row < rows; row += box)
+      load_tile(to + (slab * rows + row) * row_bytes, map, come, hint, slab * 64, place.row + row, head, place.entry);
+}
+
+/// Issues products = A B^T over `width` columns: 64 rows of one tile, and all rows of another one. `a_slab`, `b_slab`: bytes
+/// of their slabs of 64 columns.
+template <typename Element, int width, int a_slab, int b_slab, int count>
+__device__ __forceinline__ void multiply_slabs(float (&products)[count], const MatrixDescriptor& a,
+                                               const MatrixDescriptor& b) {
+  wgmma_fence(products);
+#pragma unroll
+  for (int step = 0; step < width / 16; ++step) {
+    const int slab = step / 4, within = step % 4 * 32;
+    wgmma<Element, Innermost::k>(products, advance(a, slab * a_slab + within), advance(b, slab * b_slab + within), step > 0);
+  }
+  wgmma_commit();
+}
+
 /// First row of a sequence's statistics, and sums, among those of all heads.
 template <const AttentionShape& shape>
 __device__ __forceinline__ int64 first_row_of(const AttentionBackwardParams& params, const Sequence& sequence, int batch,

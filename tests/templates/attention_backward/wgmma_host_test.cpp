@@ -26,6 +26,16 @@ class AttentionBackwardWgmmaHost : public test::HostKernels {
     for (Config& config : find_op("attention_backward").parse(problem)->search_space(hopper_, Effort::full))
       if (config.variant() == "wgmma" && count++ <= more) cases.push_back({problem, std::move(config)});
   }
+
+  /// Returns a problem with wgmma and the other fields of a configuration. `mask_mod`: source; `score_mod`: the name of an
+  /// example; empty: none.
+  static Case case_of(const std::string& fields, const std::string& config, const std::string& mask_mod,
+                      const std::string& score_mod = {}) {
+    Problem problem{"attention_backward", parse_fields(fields, "fields")};
+    if (!mask_mod.empty()) problem.fields.set("mask_mod", mask_mod);
+    if (!score_mod.empty()) problem.fields.set("score_mod", test::mod_example(score_mod));
+    return {find_op("attention_backward").normalize(problem), Config{parse_fields("variant=wgmma," + config, "config")}};
+  }
 };
 
 TEST_F(AttentionBackwardWgmmaHost, EveryProblem) {
@@ -116,13 +126,9 @@ TEST_F(AttentionBackwardWgmmaHost, Clusters) {
            {"seq_q=300,seq_kv=500,head_dim=32,heads=2,varlen=1,batch=3,total_q=500,total_kv=700",
             "tile_q=64,ahead=0,cluster=8", blocks, ""},
            {"seq_q=137,seq_kv=253,head_dim=64,heads=2,kv_heads=1", "tile_q=64,ahead=0,cluster=2", "", "relative_bias"}}) {
-    Problem problem{"attention_backward", parse_fields(fields, "fields")};
-    if (mask_mod[0] != '\0') problem.fields.set("mask_mod", std::string(mask_mod));
-    if (score_mod[0] != '\0') problem.fields.set("score_mod", test::mod_example(score_mod));
-    problem = find_op("attention_backward").normalize(problem);
-    std::string all = std::string("variant=wgmma,roles=keys,") + config;
+    std::string all = std::string("roles=keys,") + config;
     if (all.find("stages") == std::string::npos) all.insert(all.find(",ahead"), ",stages=2");
-    cases.push_back({problem, Config{parse_fields(all, "config")}});
+    cases.push_back(case_of(fields, all, mask_mod, score_mod));
   }
   verify_all(cases);
 }
@@ -169,11 +175,7 @@ TEST_F(AttentionBackwardWgmmaHost, TwoKernels) {
            {"seq_q=137,seq_kv=153,head_dim=192,dropout=0.2,causal=bottom-right", gradients, "", "softcap"},
            {"seq_q=200,seq_kv=300,head_dim=128,heads=4,kv_heads=1,causal=bottom-right,deterministic=1",
             keys + "ahead=0,head_split=2", "", ""}}) {
-    Problem problem{"attention_backward", parse_fields(fields, "fields")};
-    if (!mask_mod.empty()) problem.fields.set("mask_mod", mask_mod);
-    if (!score_mod.empty()) problem.fields.set("score_mod", test::mod_example(score_mod));
-    cases.push_back({find_op("attention_backward").normalize(problem),
-                     Config{parse_fields("variant=wgmma," + config + ",kernels=2", "config")}});
+    cases.push_back(case_of(fields, config + ",kernels=2", mask_mod, score_mod));
   }
   verify_all(cases);
 }
@@ -221,10 +223,7 @@ TEST_F(AttentionBackwardWgmmaHost, HeadSplits) {
             "tile_q=64,stages=2,ahead=0,adders=1,head_split=2", ""},
            {"seq_q=200,seq_kv=300,head_dim=64,heads=4,kv_heads=1,batch=2", "tile_q=64,stages=2,ahead=0,head_split=4",
             tree}}) {
-    Problem problem{"attention_backward", parse_fields(fields, "fields")};
-    if (mask_mod[0] != '\0') problem.fields.set("mask_mod", std::string(mask_mod));
-    cases.push_back({find_op("attention_backward").normalize(problem),
-                     Config{parse_fields(std::string("variant=wgmma,roles=keys,") + config, "config")}});
+    cases.push_back(case_of(fields, std::string("roles=keys,") + config, mask_mod));
   }
   verify_all(cases);
 }
@@ -272,12 +271,7 @@ TEST_F(AttentionBackwardWgmmaHost, PersistentBlocks) {
             "tile_q=64,stages=2,adders=1", "", ""},
            {"seq_q=300,seq_kv=400,head_dim=64,heads=4,kv_heads=2,batch=2", "tile_q=128,stages=2,adders=1", tree, ""},
            {"seq_q=137,seq_kv=453,head_dim=64,heads=2,kv_heads=1", "tile_q=64,stages=2,adders=1", "", "relative_bias"}}) {
-    Problem problem{"attention_backward", parse_fields(fields, "fields")};
-    if (mask_mod[0] != '\0') problem.fields.set("mask_mod", std::string(mask_mod));
-    if (score_mod[0] != '\0') problem.fields.set("score_mod", test::mod_example(score_mod));
-    cases.push_back(
-        {find_op("attention_backward").normalize(problem),
-         Config{parse_fields(std::string("variant=wgmma,roles=keys,ahead=0,persistent=1,") + config, "config")}});
+    cases.push_back(case_of(fields, std::string("roles=keys,ahead=0,persistent=1,") + config, mask_mod, score_mod));
   }
   verify_all(cases);
 }
