@@ -178,7 +178,7 @@ __device__ __forceinline__ uint64 evict_last_policy() { return 0; }
 
 /// Starts an asynchronous copy. Reads the source here, so that a fault shows the caller; async_copy_wait writes the
 /// destination.
-template <int bytes, LoadHint = LoadHint::plain>
+template <int bytes>
 __device__ __forceinline__ void async_copy(void* shared, const void* global) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16, "cp.async moves 4, 8 or 16 bytes");
   host::check_aligned("async_copy to", shared, bytes);

@@ -260,20 +260,13 @@ __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
 #undef TUNESMITH_STORE
 
 #if TUNESMITH_SM >= 800
-/// Copies `bytes` (4, 8 or 16) from global to shared memory, bypassing registers; complete after async_copy_wait. Only L2
-/// hints apply, because 16-byte copies never allocate in L1.
-template <int bytes, LoadHint hint = LoadHint::plain>
+/// Copies `bytes` (4, 8 or 16) from global to shared memory, bypassing registers; complete after async_copy_wait. Has no L2
+/// eviction policy: ptxas 13.0 encodes a policy and a uniform part of the shared address in the same bits, which is an
+/// illegal instruction.
+template <int bytes>
 __device__ __forceinline__ void async_copy(void* shared, const void* global) {
   const uint32 address = shared_address(shared);
-  if constexpr (bytes == 16 && hint == LoadHint::evict_last)
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(address), "l"(global),
-                 "l"(evict_last_policy())
-                 : "memory");
-  else if constexpr (bytes == 16 && hint == LoadHint::evict_first)
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(address), "l"(global),
-                 "l"(evict_first_policy())
-                 : "memory");
-  else if constexpr (bytes == 16)
+  if constexpr (bytes == 16)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(address), "l"(global), "n"(bytes) : "memory");

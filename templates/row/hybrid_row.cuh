@@ -88,8 +88,8 @@ struct HybridRow {
         if ((!ragged<shape> && inside_row<shape, group_size>(i)) || seen.template holds<vector>(column)) {
 #pragma unroll
           for (int k = 0; k < Place::accesses; ++k)
-            async_copy<Place::access_bytes, config.load>(
-                place(i, k), reinterpret_cast<const char*>(row + column) + k * Place::access_bytes);
+            async_copy<Place::access_bytes>(place(i, k),
+                                            reinterpret_cast<const char*>(row + column) + k * Place::access_bytes);
         }
       }
       async_copy_commit();

@@ -125,6 +125,10 @@ TEST_F(SoftmaxGpu, SeveralBlocksPerRow) {
     add(op, "rows=120,cols=30003,dtype=f16", "variant=grid,threads=128,blocks_per_row=7,register_vectors=2,min_blocks=2");
     // Many rows, with two blocks per multiprocessor.
     add(op, "rows=70,cols=131072", "variant=grid,threads=512,blocks_per_row=8,register_vectors=3,min_blocks=2");
+    // Partly in shared memory, next to loads with an eviction policy.
+    for (const char* load : {"evict_first", "evict_last", "plain"})
+      add(op, "rows=43,cols=299456",
+          std::string("variant=grid,threads=256,blocks_per_row=13,register_vectors=11,min_blocks=2,load=") + load);
     add(op, "rows=19,cols=4160,dtype=bf16", "variant=block,threads=96");
     add(op, "rows=19,cols=12672", "variant=block,threads=288");
     add(op, "rows=15,cols=262144", "variant=grid");

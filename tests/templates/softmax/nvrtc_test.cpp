@@ -165,6 +165,18 @@ TEST_F(SoftmaxNvrtc, PtxHasTheConfiguredHintsAndWidths) {
     }
 }
 
+// ptxas encodes an eviction policy of a copy to shared memory wrongly, so copies have none.
+TEST_F(SoftmaxNvrtc, CopiesToSharedMemoryHaveNoEvictionPolicy) {
+  for (const char* load : {"evict_first", "evict_last"}) {
+    const std::string ptx =
+        ptx_of("softmax_backward", "rows=126,cols=299456",
+               std::string("variant=grid,threads=256,blocks_per_row=13,register_vectors=11,min_blocks=2,load=") + load);
+    EXPECT_GT(count_of(ptx, "cp.async.cg.shared.global"), 0U);
+    EXPECT_EQ(count_of(ptx, "cp.async.cg.shared.global.L2::cache_hint"), 0U);
+    EXPECT_GT(count_of(ptx, "ld.global.L2::cache_hint"), 0U);
+  }
+}
+
 // The number of loads, copies and stores equals the vectors per thread: nothing is read or written twice.
 TEST_F(SoftmaxNvrtc, ResidentRowsAreReadOnce) {
   struct Expectation {
