@@ -22,41 +22,12 @@ constexpr int most_narrow_vectors_of_a_lane = 6;
 /// Values of a masked row in a thread of a block: more leave no registers for the mask.
 constexpr double most_masked_values = 32;
 
-int power_of_two_up(std::int64_t value, int least, int most) {
-  const auto clamped = static_cast<std::uint64_t>(std::clamp<std::int64_t>(value, least, most));
-  return static_cast<int>(std::bit_ceil(clamped));
-}
-
-/// Returns the number of threads for these accesses with `each` in a thread: a power of two.
-int threads_for(std::int64_t accesses, std::int64_t each, int least, int most) {
-  return power_of_two_up((accesses + each - 1) / each, least, most);
-}
-
-/// Sets the cache hints that are best without measurements: keep loaded data in L2 if the arrays are far larger than it.
-/// Losses alone are tuned to streaming loads up to 270 MB on an H200 and 200 MB on an H100, by up to 10 and 17%; beyond,
-/// nothing differs.
-TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
-  const bool has_policies = device.arch.number() >= 80;
-  if (shape.is_loss_alone() && config.smem_bytes(shape) == 0) {
-    if (shape.traffic_bytes() <= 8 * device.l2_bytes) config.load = LoadHint::streaming;
-    return config;
-  }
-  if (has_policies && shape.writes && shape.traffic_bytes() >= 4 * device.l2_bytes) {
-    config.load = LoadHint::evict_last;
-    if (config.reads_twice()) config.load_again = LoadHint::evict_first;
-  } else if (!shape.in_place && (!config.reads_twice() || !shape.writes) && config.smem_bytes(shape) == 0 &&
-             shape.traffic_bytes() <= device.l2_bytes) {
-    config.load = LoadHint::no_allocate;
-  }
-  return config;
-}
-
 /// Returns the most vectors of each input that a lane takes. More reach further apart, and a row of an odd number of 16
 /// bytes begins in the middle of a sector: on an H100, 9 vectors in two lanes take 1.24 times as long as in four. The
 /// exchanges of losses cost more than a few more loads (bench/LOG.md).
 std::int64_t vectors_of_lane(const Shape& shape) {
   const bool wide = size_of(shape.input) >= 4;
-  if (!shape.writes && shape.reduces) return 5;
+  if (!shape.writes && shape.reduces) return 6;
   if (shape.keeps_exponentials && !wide) return 6;
   if (shape.inputs > 1) return shape.vectors_per_row() <= 32 ? 2 : 3;
   return shape.vectors_per_row() <= (wide ? 24 : 32) ? 3 : 4;
@@ -65,7 +36,7 @@ std::int64_t vectors_of_lane(const Shape& shape) {
 /// Returns the most vectors of a row that one lane holds alone. Its accesses are far from those of the next lane.
 std::int64_t vectors_of_lone_lane(const Shape& shape) {
   if (!shape.is_loss()) return 1;
-  return shape.writes ? 2 : 3;
+  return shape.writes ? 2 : size_of(shape.input) >= 4 ? 3 : 6;
 }
 
 TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
@@ -77,12 +48,6 @@ TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
   if (why_invalid(config, shape, device).empty()) return config;
   const std::vector<TypedConfig> ranked = ranked_warps(config.threads, most_vectors_of_a_lane, shape, device);
   return ranked.empty() ? config : ranked.front();
-}
-
-/// Returns whether rows start and end at pairs of elements.
-bool starts_at_pairs(Shape shape) {
-  shape.widest = 2;
-  return !shape.shifted();
 }
 
 TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
@@ -164,25 +129,26 @@ TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
-/// A kernel that only reads needs bytes in flight and few blocks, so that its blocks end at different times: the fastest
-/// choice on an H200. Bounded registers avoid losing a resident block.
+/// A kernel that only reads needs bytes in flight: 1536 threads on each multiprocessor, whether it has one, two or many
+/// rows. On an H200, 0.59 to 1.0 of the time of blocks of 512 threads (bench/LOG.md). Bounded registers avoid losing a
+/// resident block.
 TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
-  const bool wide = size_of(shape.input) >= 4;
   const std::int64_t row_bytes = shape.cols * size_of(shape.input);
-  const bool long_rows = row_bytes >= 128 << 10;
-  const bool medium_rows = shape.is_loss() && !wide && row_bytes > 48 << 10 && row_bytes <= 64 << 10;
+  const bool medium_rows = shape.is_loss() && size_of(shape.input) < 4 && row_bytes > 48 << 10 && row_bytes <= 64 << 10;
   TypedConfig config;
   config.variant = Variant::two_pass;
-  config.unroll = medium_rows ? 8 : wide || !long_rows ? 4 : 2;
-  config.threads =
-      medium_rows ? 128 : threads_for(shape.vectors_per_row(), config.unroll, 32, wide || long_rows ? 512 : 256);
+  config.unroll = medium_rows ? 8 : 4;
+  const std::int64_t rows_of_sm = (shape.rows + device.sm_count - 1) / device.sm_count;
+  const bool many_rows = rows_of_sm > 4 && size_of(shape.input) < 4;
+  const int most_threads = rows_of_sm <= 1 ? 1024 : rows_of_sm == 2 ? 512 : many_rows ? 128 : 256;
+  config.threads = medium_rows ? 128 : threads_for(shape.vectors_per_row(), config.unroll, 32, most_threads);
   // A row a little longer than a tile would leave most threads without work for half of the time.
   constexpr double few_idle = 1.35;
   const std::int64_t tile = std::int64_t{config.threads} * config.unroll;
   const auto vectors = static_cast<double>(shape.vectors_per_row());
-  if (config.threads == 512 &&
+  if (config.threads >= 512 &&
       std::ceil(vectors / static_cast<double>(tile)) * static_cast<double>(tile) > few_idle * vectors)
-    config.threads = 256;
+    config.threads /= 2;
   bound_registers(config, shape, device);
   return config;
 }
@@ -302,43 +268,47 @@ TypedConfig program_blocks(const TypedConfig& most_rows, const Shape& shape, con
   return why_invalid(config, shape, device).empty() ? config : most_rows;
 }
 
-/// Rows of 16 bits that start and end at pairs: accesses to pairs for gradients, because whole vectors would have code for
-/// their elements at both ends of two arrays (on an H200, 0.86 to 0.92 of the time of vectors), and for programs with arrays
-/// [col], which would be loaded by element.
-TypedConfig pairs_in_blocks(const TypedConfig& vectors, const Shape& shape, const DeviceInfo& device) {
-  if ((shape.inputs == 1 && shape.column_bytes == 0) || size_of(shape.input) != 2) return vectors;
-  if (!shape.shifted() || !starts_at_pairs(shape)) return vectors;
-  constexpr int pairs_per_thread = 12;
-  TypedConfig config = vectors;
-  config.access = Access::pairs;
-  config.registers = Registers::float32;
-  config.threads = power_of_two_up(shape.cols / 2 / pairs_per_thread, 64, 512);
-  bound_registers(config, config.view(shape), device);
-  return why_invalid(config, shape, device).empty() ? config : vectors;
+/// Rows of 16 bits without alignment: blocks of 256 threads with few vectors in registers, because whole vectors have code
+/// for both ends of a row. On an H200, 0.87 to 1.02 of the time of blocks with rows in registers (bench/LOG.md).
+std::optional<TypedConfig> unaligned_hybrid(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t least_bytes = 34 << 10, most_bytes = 88 << 10;
+  const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
+  if (!shape.shifted() || shape.inputs > 1 || size_of(shape.input) != 2 || shape.is_program || shape.is_norm ||
+      shape.is_masked() || row_bytes < least_bytes || row_bytes > most_bytes)
+    return std::nullopt;
+  TypedConfig config;
+  config.variant = Variant::hybrid;
+  for (const auto& [blocks, most_vectors] : {std::pair{4, 6}, {3, 9}}) {
+    if (!fill_chip(config, 256, blocks, shape, device)) continue;
+    config.register_vectors = std::min(config.register_vectors, most_vectors);
+    if (why_invalid(config, shape, device).empty()) return with_hints(config, shape, device);
+  }
+  return std::nullopt;
+}
+
+/// Returns the most bytes, over all inputs, of a row without alignment that narrow accesses read faster than vectors.
+std::int64_t most_bytes_of_short_rows(const Shape& shape) {
+  const bool wide = size_of(shape.input) >= 4, several = shape.inputs > 1;
+  if (wide && shape.writes && !shape.is_loss() && !shape.reads_columns()) return several ? 12 << 10 : 6 << 10;
+  return several && !wide ? 6 << 10 : 4 << 10;
 }
 
 }  // namespace
 
-TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device) {
-  constexpr std::int64_t few_cols = 64, some_cols = 128, many_cols = 384;
-  const bool wide = size_of(shape.input) >= 4, even = starts_at_pairs(shape);
-  TypedConfig config;
-  config.variant = Variant::warp;
-  int each = 0;  // accesses of a lane
-  if (!shape.writes) {
-    config.access = wide || cols >= few_cols ? Access::vectors : Access::pairs;
-    each = config.access == Access::vectors ? 9 : 32;
-  } else if (shape.keeps_exponentials) {  // with longer exchanges
-    config.access = wide ? Access::elements : even || cols <= some_cols ? Access::pairs : Access::vectors;
-    each = config.access == Access::vectors ? 6 : cols < few_cols ? 8 : 15;
-  } else {
-    config.access = even || (!wide && cols > many_cols) ? Access::pairs : Access::elements;
-    each = even ? (wide ? 5 : 7) : cols >= some_cols ? 12 : wide ? 9 : 7;
+TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
+  const bool has_policies = device.arch.number() >= 80;
+  if (shape.is_loss_alone() && config.smem_bytes(shape) == 0) {
+    if (shape.traffic_bytes() <= 8 * device.l2_bytes) config.load = LoadHint::streaming;
+    return config;
   }
-  const int elements = config.view(shape).vector();
-  config.lanes = threads_for((cols + elements - 1) / elements, each, 1, 32);
-  config.threads = config.lanes == 32 && !shape.keeps_exponentials ? 64 : 128;
-  return with_hints(config, shape, device);
+  if (has_policies && shape.writes && shape.traffic_bytes() >= 4 * device.l2_bytes) {
+    config.load = LoadHint::evict_last;
+    if (config.reads_twice()) config.load_again = LoadHint::evict_first;
+  } else if (!shape.in_place && (!config.reads_twice() || !shape.writes) && config.smem_bytes(shape) == 0 &&
+             shape.traffic_bytes() <= device.l2_bytes) {
+    config.load = LoadHint::no_allocate;
+  }
+  return config;
 }
 
 std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& device) {
@@ -428,7 +398,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   const auto valid = [&](const TypedConfig& config) { return why_invalid(config, shape, device).empty(); };
   const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
   const bool wide = size_of(shape.input) >= 4;
-  const bool short_unaligned = shape.shifted() && row_bytes <= (shape.inputs > 1 && !wide ? 6 << 10 : 4 << 10);
+  const bool short_unaligned = shape.shifted() && row_bytes <= most_bytes_of_short_rows(shape);
   if (short_unaligned && gains_from_staging(shape))
     if (const TypedConfig staged = staged_default(shape, device); valid(staged)) return staged;
   if (!shape.reduces)
@@ -460,7 +430,8 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
     return default_config(Variant::two_pass, shape, device);
   }
 
-  // Short rows without alignment: whole vectors would cost more at both ends than narrow accesses cost everywhere.
+  // Rows without alignment: whole vectors would cost more at both ends than narrow accesses cost everywhere.
+  if (const std::optional<TypedConfig> blocks = narrow_blocks(shape, device)) return *blocks;
   if (short_unaligned) {
     const TypedConfig narrow = short_rows_default(shape, shape.cols, device);
     if (valid(narrow)) return narrow;
@@ -478,14 +449,14 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
     if (const TypedConfig streamed = default_config(Variant::pipeline, shape, device); valid(streamed)) return streamed;
 
   if (const std::optional<TypedConfig> norm = norm_cluster(shape, device)) return *norm;
+  if (const std::optional<TypedConfig> hybrid = unaligned_hybrid(shape, device)) return *hybrid;
   const TypedConfig block = default_config(Variant::block, shape, device);
   const TypedConfig hybrid = default_config(Variant::hybrid, shape, device);
   const TypedConfig cluster = default_config(Variant::cluster, shape, device);
   // A block alone on a multiprocessor computes while no data moves; two smaller blocks overlap. Few threads with a large
   // share of a row pay off only if they hold more rows than the many threads of hybrid.
   const bool crowded = expectation(block, shape, device).row_values > 64 && valid(hybrid);
-  if (valid(block) && block.min_blocks > (crowded ? hybrid.min_blocks : 1))
-    return pairs_in_blocks(program_blocks(block, shape, device), shape, device);
+  if (valid(block) && block.min_blocks > (crowded ? hybrid.min_blocks : 1)) return program_blocks(block, shape, device);
   if (valid(hybrid) && hybrid.min_blocks > 1) return hybrid;
   if (valid(cluster) && cluster.min_blocks > 1) return cluster;
   for (const TypedConfig& config : {block, hybrid, cluster})

@@ -59,6 +59,7 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
     const std::int64_t least = least_cols_of(capacity_of(shape.cols));
     const bool few = shape.cols <= narrow_cols;
     const TypedConfig narrow = short_rows_default(shape, few ? (least + shape.cols) / 2 : least, device);
+    if (narrow.variant == Variant::block) return if_valid(narrow, shape, device).value_or(best);
     config.access = few && size_of(shape.input) == 2 && narrow.access == Access::elements ? Access::pairs : narrow.access;
     config.lanes = narrow.lanes;
     config.threads = narrow.threads;
@@ -71,6 +72,10 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
     config.threads = 32;
     config.registers = Registers::float32;
     bound_registers(config, config.view(shape), device);
+  } else if (!shape.shifted() && shape.keeps_exponentials && shape.cols <= most_cols_of_octaves) {
+    // With the lanes of the widest row, the others take up to 1.44 times as long as alone.
+    const TypedConfig usual = default_config(middle_of_bucket(shape), device);
+    if (usual.variant == Variant::warp) config.lanes = usual.lanes;
   } else if (!shape.shifted() && shape.cols > narrow_cols && shape.column_bytes == 0) {
     // The lanes of the widest row may be twice those that most rows of the bucket need.
     constexpr double few_idle = 1.15;
@@ -98,10 +103,6 @@ TypedConfig shifted_blocks_for_capacity(TypedConfig best, const Shape& shape, co
   } else if (shape.inputs > 1 && size_of(shape.input) >= 4) {
     config.access = Access::elements;
     config.threads = 256;  // and as many blocks: a thread keeps fewer partial vectors
-  } else if (shape.keeps_exponentials && size_of(shape.input) == 2) {
-    constexpr std::int64_t most_vectors = 6;
-    while (config.vectors_per_thread(shape) > most_vectors && config.threads < 256) config.threads *= 2;
-    bound_registers(config, shape, device);
   }
   return if_valid(config, shape, device).value_or(best);
 }
@@ -129,6 +130,7 @@ TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo&
   if (best.variant == Variant::warp && best.lanes == 32 && best.vectors_per_thread(shape) > most_vectors)
     if (const std::optional<TypedConfig> config = gradient_block(shape, device)) best = *config;
   if (best.load == LoadHint::evict_last) best.load = LoadHint::plain;
+  if (best.variant == Variant::block && best.access != Access::vectors) return best;
   if (best.variant == Variant::warp) return warps_for_capacity(best, shape, device);
   if (best.reads_twice()) {  // no row is resident, so that what most rows need counts
     TypedConfig config = default_config(middle_of_bucket(shape), device);

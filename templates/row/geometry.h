@@ -2,12 +2,26 @@
 // Fits threads, blocks and resident rows to a device, for the default configuration and the search. Internal to
 // templates/row.
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "templates/row/config.h"
 
 namespace tunesmith::row {
+
+/// Returns the least power of two that is at least `value`, within `least` and `most`, which are powers of two.
+inline int power_of_two_up(std::int64_t value, int least, int most) {
+  const auto clamped = static_cast<std::uint64_t>(std::clamp<std::int64_t>(value, least, most));
+  return static_cast<int>(std::bit_ceil(clamped));
+}
+
+/// Returns the number of threads for these accesses with `each` in a thread: a power of two.
+inline int threads_for(std::int64_t accesses, std::int64_t each, int least, int most) {
+  return power_of_two_up((accesses + each - 1) / each, least, most);
+}
 
 /// Returns whether resident rows may be packed: for 16-bit results only, because precise arithmetic keeps more values in
 /// registers and packed rows would spill, and without masks that need float32.
@@ -34,16 +48,29 @@ bool share_row(TypedConfig& config, int threads, int vectors, const Shape& shape
 /// split: returns the number of blocks per row if each block processes `tiles` tiles.
 int parts_of(int tiles, const TypedConfig& config, const Shape& shape);
 
-/// Returns warps for short rows without alignment. The accesses of a lane, for rows of `cols` columns, are those that were
-/// fastest on an H200 for 21 to 1002 columns and 160 MiB (bench/LOG.md). With one access for each lane, blocks would end
-/// faster than they can be launched.
+/// Sets the cache hints that are best without measurements: keep loaded data in L2 if the arrays are far larger than it.
+/// Losses alone are tuned to streaming loads up to 270 MB on an H200 and 200 MB on an H100, by up to 10 and 17%; beyond,
+/// nothing differs.
+TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device);
+
+/// Returns whether rows start and end at pairs of elements.
+bool starts_at_pairs(Shape shape);
+
+/// Returns warps for short rows without alignment, and blocks of one warp where all lanes have much to do. The accesses of a
+/// lane, for rows of `cols` columns, are those that were fastest on an H200 for 58 to 1002 columns and 64 to 600 MB
+/// (bench/LOG.md). With one access for each lane, blocks would end faster than they can be launched.
 TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device);
+
+/// Returns a block whose accesses are pairs or elements, for unaligned rows of more than 1024 columns; nothing for rows that
+/// whole vectors read faster. On an H200, 0.69 to 0.99 of the time of vectors (bench/LOG.md).
+std::optional<TypedConfig> narrow_blocks(const Shape& shape, const DeviceInfo& device);
 
 /// Returns a block of 64 threads for an aligned row of 16 bits with its loss and gradient, in which each thread keeps up to
 /// 4 vectors of exponentials; nothing for longer and for other rows.
 std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& device);
 
-/// Returns warps for unaligned rows that pass through shared memory; not necessarily valid.
+/// Returns warps for unaligned rows that pass through shared memory, in the geometry that was fastest on an H200 for 64 to
+/// 600 MB (bench/LOG.md); not necessarily valid.
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device);
 /// The same for a bucket whose narrowest rows have `cols` columns: lanes for those, rounds for the middle of the bucket.
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::int64_t cols);

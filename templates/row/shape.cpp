@@ -101,9 +101,10 @@ std::string Shape::problem_class() const {
 }
 
 bool Shape::few_and_long() const noexcept {
-  constexpr std::int64_t few = 256, long_row = 128 << 10;
-  const std::int64_t row = actual_cols == 0 ? cols : actual_cols;
-  return writes && reduces && !is_masked() && rows > 0 && rows <= few && row * resident_element_bytes() >= long_row;
+  constexpr std::int64_t few = 256, very_few = 192, long_row = 128 << 10, medium_row = 76 << 10;
+  const std::int64_t row_bytes = (actual_cols == 0 ? cols : actual_cols) * resident_element_bytes();
+  return writes && reduces && !is_masked() && rows > 0 && rows <= few &&
+         row_bytes >= (rows <= very_few ? medium_row : long_row);
 }
 
 std::int64_t Shape::rows_bucket() const noexcept {

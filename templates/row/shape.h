@@ -56,6 +56,8 @@ struct Shape {
   bool backward() const noexcept { return inputs == 2 && !is_program; }
   /// Returns whether rows have a loss, perhaps with its gradient.
   bool is_loss() const noexcept { return !is_program && (!writes || keeps_exponentials); }
+  /// Returns whether each row is combined with arrays [col], such as the weights of a norm.
+  bool reads_columns() const noexcept { return column_bytes > 0 || (is_norm && more_registers > 0); }
   /// Returns whether the kernel computes a loss without its gradient.
   bool is_loss_alone() const noexcept { return is_loss() && !writes; }
   bool is_masked() const noexcept { return options.mask != Mask::none; }

@@ -15,12 +15,15 @@ constexpr int max_lanes = 32;
 /// columns, but every multiprocessor several blocks, and that blocks start at multiples of 16 bytes in every array.
 void set_rounds(TypedConfig& config, const Shape& shape, std::int64_t cols, std::int64_t chunk_bytes,
                 const DeviceInfo& device) {
-  constexpr int most_rounds = 64, blocks_per_sm = 6;
+  constexpr int most_rounds = 64;
+  // A last wave with few blocks costs losses more, whose blocks do more once.
+  const int blocks_per_sm = shape.is_loss() && shape.writes ? 24 : 6;
   const std::int64_t at_once = config.threads / config.lanes;
   const auto bytes = static_cast<double>(at_once * cols * size_of(shape.input));
   const double wanted = std::log2(static_cast<double>(chunk_bytes) / bytes);
   config.rounds = 1 << std::clamp(static_cast<int>(std::lround(wanted)), 0, std::countr_zero(unsigned{most_rounds}));
-  while (config.rounds > 1 && shape.rows < at_once * config.rounds * device.sm_count * blocks_per_sm) config.rounds /= 2;
+  const std::int64_t rows = shape.actual_cols == 0 ? shape.rows : shape.rows / 2;  // with which a bucket of rows begins
+  while (config.rounds > 1 && rows < at_once * config.rounds * device.sm_count * blocks_per_sm) config.rounds /= 2;
   while (config.rounds < most_rounds && !why_not_staged(config, shape).empty()) config.rounds *= 2;
 }
 
@@ -35,17 +38,36 @@ TypedConfig staged(int threads, int lanes) {
 
 bool is_narrow(const Shape& shape) { return size_of(shape.input) < 4; }
 
-/// Returns the most elements of a row that one lane of several takes. Measured on an H200 (bench/LOG.md).
+/// Returns whether the rows are those of a norm or of another row program.
+bool is_program(const Shape& shape) { return shape.is_program || shape.is_norm; }
+
+/// Returns the most elements of a row that one lane of several takes.
 std::int64_t elements_of_lane(const Shape& shape) {
-  if (shape.cols <= 64) return shape.is_loss() ? 40 : 32;
-  if (shape.is_loss()) return shape.writes ? (is_narrow(shape) ? 28 : 20) : is_narrow(shape) ? 44 : 40;
-  return (shape.writes ? 20 : 36) * staged_view(shape, 1).vector();
+  const bool few_cols = shape.cols <= 64, narrow = is_narrow(shape);
+  if (!shape.writes) {
+    if (shape.is_loss()) return !few_cols && narrow ? 44 : 40;
+    return few_cols ? 32 : 36 * staged_view(shape, 1).vector();
+  }
+  if (few_cols) return shape.is_loss() ? 40 : narrow || is_program(shape) ? 32 : 16;
+  if (is_program(shape) && narrow) return starts_at_pairs(shape) ? 24 : 20;
+  return 16;
 }
 
 /// Returns the most columns that a lane takes alone. Its registers are the limit.
 std::int64_t cols_of_one_lane(const Shape& shape) {
-  if (shape.inputs > 1 && is_narrow(shape)) return 48;
-  return shape.is_loss() && !shape.writes && !is_narrow(shape) ? 40 : 64;
+  const bool narrow = is_narrow(shape);
+  if (shape.inputs > 1 && narrow) return 48;
+  if (shape.is_loss()) return shape.writes || narrow ? 64 : 40;
+  return narrow || is_program(shape) ? 64 : 48;
+}
+
+/// Returns the bytes of each array that pass through shared memory at once.
+std::int64_t chunk_bytes(const Shape& shape, int lanes, int threads) {
+  constexpr std::int64_t usual = 12 << 10;
+  if (!shape.writes || lanes == 1) return usual;
+  if (shape.is_loss()) return is_narrow(shape) ? 10 << 10 : 8 << 10;
+  if (is_program(shape)) return is_narrow(shape) && threads > 64 ? 16 << 10 : usual;
+  return shape.inputs > 1 ? 6 << 10 : usual;
 }
 
 }  // namespace
@@ -55,9 +77,11 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::in
   row.cols = cols;
   int lanes = 1;
   while (cols > cols_of_one_lane(row) && lanes < max_lanes && lanes * elements_of_lane(row) < cols) lanes *= 2;
-  TypedConfig config = staged(64, lanes);
-  const bool large = shape.is_loss() && shape.writes && cols > 64;  // what is done once for many rows costs more
-  set_rounds(config, shape, (cols + shape.cols) / 2, (!large ? 12 : is_narrow(shape) ? 16 : 24) << 10, device);
+  constexpr std::int64_t many_cols = 512;
+  const bool four_warps =
+      shape.writes && !shape.is_loss() && shape.inputs == 1 && lanes > 1 && !(shape.reads_columns() && cols > many_cols);
+  TypedConfig config = staged(four_warps ? 128 : 64, lanes);
+  set_rounds(config, shape, (cols + shape.cols) / 2, chunk_bytes(shape, lanes, config.threads), device);
   return config;
 }
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {
@@ -65,8 +89,15 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {
 }
 
 bool gains_from_staging(const Shape& shape) noexcept {
-  constexpr std::int64_t most_cols = 1024, most_of_sums = 64;
-  return shape.cols < (shape.writes || shape.is_loss() ? most_cols : most_of_sums);
+  constexpr std::int64_t most_cols = 1024;
+  const bool wide = !is_narrow(shape);
+  if (!shape.writes) return shape.cols < (shape.is_loss() ? most_cols : 64);
+  if (!starts_at_pairs(shape) && (!wide || shape.reads_columns())) return shape.cols < most_cols;
+  if (shape.is_norm) return shape.cols < most_cols;
+  std::int64_t most_staged = wide ? 256 : 800;
+  if (shape.is_loss()) most_staged = wide ? 128 : 500;
+  if (shape.inputs > 1) most_staged = !shape.reduces ? (wide ? 128 : 160) : wide ? 300 : 400;
+  return shape.cols <= most_staged;
 }
 
 std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
@@ -81,7 +112,7 @@ std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& dev
     });
     if (!known) list.push_back(config);
   };
-  for (const int threads : full ? std::vector<int>{64, 128, 256} : std::vector<int>{64})
+  for (const int threads : full ? std::vector<int>{64, 128, 256} : std::vector<int>{usual.threads})
     for (int lanes = 1; lanes <= max_lanes; lanes *= 2) {
       const double each = accesses / lanes;
       if (each <= least_accesses || each > most_accesses) continue;

@@ -147,16 +147,16 @@ void expect_defaults(std::initializer_list<std::pair<const char*, const char*>> 
   }
 }
 
-// A few large blocks with bounded registers, for maximum occupancy.
+// 1536 threads on a multiprocessor with bounded registers: one block for each of few rows, or several.
 TEST(CrossEntropyDescriptor, DefaultsFillAMultiprocessor) {
-  expect_defaults({{"rows=8192,cols=32000", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
-                   {"rows=8192,cols=128256", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
-                   {"rows=8192,cols=8200", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
-                   {"rows=8192,cols=12288", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
-                   {"rows=8192,cols=24576,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
+  expect_defaults({{"rows=8192,cols=32000", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
+                   {"rows=8192,cols=12288", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
+                   {"rows=400,cols=200000,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
+                   {"rows=200,cols=250000,dtype=bf16", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
+                   {"rows=100,cols=250000", "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,"},
+                   {"rows=8192,cols=24576,dtype=bf16", "variant=two_pass,threads=128,unroll=4,min_blocks=12,"},
                    {"rows=8192,cols=32000,dtype=bf16", "variant=two_pass,threads=128,unroll=8,min_blocks=9,"},
-                   {"rows=8192,cols=50257,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
-                   {"rows=4096,cols=262144,dtype=bf16", "variant=two_pass,threads=512,unroll=2,min_blocks=4,"}});
+                   {"rows=4096,cols=262144,dtype=bf16", "variant=two_pass,threads=128,unroll=4,min_blocks=12,"}});
 }
 
 // Rows of up to 32 KiB stay in the registers of a block.
@@ -204,7 +204,9 @@ TEST(CrossEntropyDescriptor, OnlineMayLimitItsRegisters) {
       << "the limit of the default's block size does not apply";
   const Op& op = find_op("cross_entropy");
   const Problem problem = normalized("cross_entropy", "rows=8192,cols=32000,reduction=none");
-  Config config = op.parse(problem)->default_config(hopper());
+  Config config = test::case_of("cross_entropy", "rows=8192,cols=32000,reduction=none", hopper(),
+                                "variant=two_pass,threads=512,unroll=4")
+                      .config;
   config.fields.set("min_blocks", std::int64_t{5});
   EXPECT_NE(op.parse(problem)->why_invalid(hopper(), config).find("2048 threads"), std::string::npos);
   config.fields.set("min_blocks", std::int64_t{4});
