@@ -31,7 +31,10 @@ __device__ __forceinline__ void attention_backward_heads(const AttentionBackward
   if (head >= attention.heads) return;
   if constexpr (backward.dsinks) {
     const float sink = multiply(attention.sinks[head], log2_e);
-    const int64 queries = shape.varlen ? params.statistics_rows : attention.seq_q;  // others have weight 0
+    // Padding has weight 0; rows after the last packed sequence may hold anything.
+    const int64 queries = !shape.varlen     ? attention.seq_q
+                          : backward.padded ? params.statistics_rows
+                                            : attention.cu_seqlens_q[attention.batch];
     const int batches = shape.varlen ? 1 : attention.batch;
     CompensatedSum sum;
     for (int batch = 0; batch < batches; ++batch) {

@@ -1,5 +1,5 @@
-// Packed sequences of attention's backward pass on the host executor: NaN and inf in other sequences reach no gradient, and
-// sequences of length 0 leave their neighbours alone.
+// Packed sequences of attention's backward pass on the host executor: NaN and inf in other sequences and after the last one
+// reach no gradient, and sequences of length 0 leave their neighbours alone.
 
 #include <gtest/gtest.h>
 
@@ -25,13 +25,15 @@ constexpr std::int64_t heads = 2;
 /// Three ordinary sequences, one without queries, one without keys, one without either, and an ordinary one.
 constexpr std::int32_t q_starts[] = {0, 37, 38, 68, 68, 103, 103, 130}, kv_starts[] = {0, 20, 90, 101, 111, 111, 111, 150};
 constexpr std::int64_t batch = std::size(q_starts) - 1;
+/// Rows after the last sequence, which belong to none.
+constexpr std::int64_t tail = 20;
 
-/// Both parities: the ordinary sequence 1 has poisoned neighbours before and after it, and so has 2.
+/// Both parities: the ordinary sequence 1 has poisoned neighbours before and after it, and so has 2. Parity 2: none.
 bool is_poisoned(std::int64_t sequence, std::int64_t parity) { return sequence % 2 == parity; }
 
 class AttentionBackwardPacked : public test::HostKernels {
  protected:
-  /// Runs the kernels on random inputs. `poison` replaces all inputs of the sequences of this parity.
+  /// Runs the kernels on random inputs. `poison` replaces all inputs of the sequences of this parity and of the tail.
   AttentionArraysOnHost run(const Case& c, const Executable& executable, float poison = 0, std::int64_t parity = 0) {
     AttentionArraysOnHost arrays(c.problem, 3);
     std::memcpy(arrays["cu_seqlens_q"].data, q_starts, sizeof q_starts);
@@ -41,12 +43,16 @@ class AttentionBackwardPacked : public test::HostKernels {
       write_element(DType::f32, arrays["lse"].data, i, 3 + 0.01f * static_cast<float>(i % 17));
     const auto fill = [&](const char* name, std::span<const std::int32_t> starts, bool by_heads) {
       const HostArray& array = arrays[name];
-      const std::int64_t per_position = array.info.elements() / (by_heads ? heads * total_q : starts[batch]);
-      for (std::int64_t b = 0; b < batch; ++b)
-        for (std::int64_t p = starts[static_cast<std::size_t>(b)]; p < starts[static_cast<std::size_t>(b) + 1]; ++p)
-          for (std::int64_t part = 0; part < (by_heads ? heads : 1); ++part)
-            for (std::int64_t i = 0; i < per_position && is_poisoned(b, parity); ++i)
-              write_element(array.info.dtype, array.data, (part * total_q + p) * per_position + i, poison);
+      const std::int64_t total = starts[batch] + tail,
+                         per_position = array.info.elements() / (by_heads ? heads * total : total);
+      const auto fill_rows = [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t part = 0; part < (by_heads ? heads : 1); ++part)
+          for (std::int64_t i = (part * total + begin) * per_position; i < (part * total + end) * per_position; ++i)
+            write_element(array.info.dtype, array.data, i, poison);
+      };
+      for (std::size_t b = 0; b < batch; ++b)
+        if (is_poisoned(static_cast<std::int64_t>(b), parity)) fill_rows(starts[b], starts[b + 1]);
+      fill_rows(starts[batch], total);
     };
     if (poison != 0) {
       for (const char* name : {"q", "o", "dout"}) fill(name, q_starts, false);
@@ -62,11 +68,12 @@ class AttentionBackwardPacked : public test::HostKernels {
     return arrays;
   }
 
-  /// Expects the poison in a gradient of the sequences of this parity and the same bits in those of the others.
+  /// Expects the poison in a gradient of the sequences of this parity, the same bits in those of the others, and nothing
+  /// written to the tail.
   static void compare(const Case& c, const char* name, const AttentionArraysOnHost& clean,
                       const AttentionArraysOnHost& poisoned, std::int64_t parity) {
     const std::span<const std::int32_t> starts = name[1] == 'q' ? q_starts : kv_starts;
-    const std::int64_t width = clean[name].info.elements() / starts[batch];
+    const std::int64_t width = clean[name].info.elements() / (starts[batch] + tail);
     bool arrived = false;
     for (std::size_t b = 0; b < batch; ++b)
       for (std::int64_t i = starts[b] * width; i < starts[b + 1] * width; ++i) {
@@ -76,36 +83,59 @@ class AttentionBackwardPacked : public test::HostKernels {
           arrived = arrived || std::isnan(p);
         else
           ASSERT_EQ(a, p) << c.text() << ": " << name << "[" << i << "], sequence " << b;
-        // Without keys or without queries all gradients are zeros.
+        // Without keys or without queries all gradients are zeros. wgmma with a kernel for dq multiplies a masked tile.
         if (q_starts[b] == q_starts[b + 1] || kv_starts[b] == kv_starts[b + 1]) {
-          ASSERT_EQ(p, 0) << name << " " << b;
+          ASSERT_EQ(c.config.fields.contains("kernels") ? a : p, 0)
+              << c.text() << ": " << name << "[" << i << "], sequence " << b;
         }
       }
-    EXPECT_TRUE(arrived) << c.text() << ": " << name;  // the poison was there
+    EXPECT_EQ(arrived, parity < 2) << c.text() << ": " << name;  // the poison was there
+    for (const auto* const arrays : {&clean, &poisoned}) {
+      const HostArray& array = (*arrays)[name];
+      const std::int64_t row_bytes = width * size_of(array.info.dtype);
+      for (std::int64_t i = starts[batch] * row_bytes; i < (starts[batch] + tail) * row_bytes; ++i)
+        ASSERT_EQ(array.data[i], std::byte{0xFF})
+            << c.text() << ": " << name << ", byte " << i << " after the last sequence";
+    }
   }
 };
 
-TEST_F(AttentionBackwardPacked, NaNAndInfOfOtherSequencesReachNoGradient) {
+TEST_F(AttentionBackwardPacked, NaNAndInfOfOtherRowsReachNoGradient) {
+  const DeviceInfo hopper = generic_device(parse_arch("sm_90a"));
   std::vector<Case> cases;
-  for (const char* more :
-       {"", ",causal=bottom-right", ",window_left=9,dropout=0.3,softcap=5", ",head_dim=128,head_dim_v=24"})
-    for (const auto& [dtype, variant] :
-         std::vector<std::pair<const char*, const char*>>{{"f32", "simt"}, {"bf16", "mma"}, {"f16", "mma"}}) {
-      Problem problem{
-          "attention_backward",
-          parse_fields("heads=2,seq_q=80,seq_kv=80,head_dim=32,varlen=1,batch=7,total_q=130,total_kv=150,dlse=1", "fields")};
-      for (const auto& [name, value] : parse_fields(more[0] == ',' ? more + 1 : more, "fields"))
-        problem.fields.set(name, value);
-      problem.fields.set("dtype", std::string(dtype));
-      problem = find_op(problem.op).normalize(problem);
-      cases.push_back(case_of(problem, std::string("variant=") + variant));
+  int number = 0;
+  for (const char* more : {"", ",causal=bottom-right,sinks=1,dsinks=1,alibi=1,dslopes=1",
+                           ",window_left=9,dropout=0.3,softcap=5", ",head_dim=128,head_dim_v=24"}) {
+    ++number;
+    for (const auto& [dtype, config] :
+         std::vector<std::pair<std::string, std::string>>{{"f32", "variant=simt"},
+                                                          {"bf16", "variant=mma"},
+                                                          {"f16", "variant=mma"},
+                                                          {"bf16", "variant=wgmma,kernels=1"},
+                                                          {"f16,deterministic=1", "variant=wgmma,kernels=1"},
+                                                          {"bf16", "variant=wgmma,kernels=2"}}) {
+      const bool wgmma = config.find("wgmma") != std::string::npos;
+      if (++number % 2 == 0 && wgmma) continue;
+      Fields fields = parse_fields(
+          "heads=2,seq_q=80,seq_kv=80,head_dim=32,varlen=1,batch=7,total_q=" + std::to_string(q_starts[batch] + tail) +
+              ",total_kv=" + std::to_string(kv_starts[batch] + tail) + ",dlse=1,dtype=" + dtype,
+          "fields");
+      for (const auto& [name, value] : parse_fields(more[0] == ',' ? more + 1 : more, "fields")) fields.set(name, value);
+      if (wgmma && fields.contains("head_dim_v")) fields.set("head_dim_v", std::int64_t{32});
+      const Problem problem = find_op("attention_backward").normalize({"attention_backward", fields});
+      cases.push_back(test::case_of(problem, wgmma ? hopper : device_.info(), config));
     }
+  }
   with_executables(cases, [&](const Case& c, const Executable& executable) {
     const AttentionArraysOnHost clean = run(c, executable);
     for (const float poison : {static_cast<float>(NAN), static_cast<float>(INFINITY)})
-      for (const std::int64_t parity : {0, 1}) {
+      for (const std::int64_t parity : {0, 1, 2}) {
+        if (parity == 2 && !std::isnan(poison)) continue;
         const AttentionArraysOnHost poisoned = run(c, executable, poison, parity);
         for (const char* name : {"dq", "dk", "dv"}) compare(c, name, clean, poisoned, parity);
+        for (const char* name : {"dsinks", "dslopes"})
+          for (std::int64_t h = 0; h < heads && parity == 2 && c.problem.fields.contains(name); ++h)
+            EXPECT_EQ(clean.real(name, h), poisoned.real(name, h)) << c.text() << ": " << name << " " << h;
       }
   });
 }

@@ -60,8 +60,9 @@ struct AttentionBackwardArrays {
 ///
 /// Special cases
 ///   no visible key              dq is 0; a key that no query sees has dk = dv = 0
-///   NaN or inf in any input     reaches every gradient of a tile that reads it, even where the pair is masked; packed
-///                               sequences do not affect each other
+///   NaN or inf in any input     reaches every gradient of a tile that reads it, even where the pair is masked
+///   varlen                      sequences do not affect each other. cu_seqlens may end before total_q and total_kv: rows
+///                               after the last sequence affect no gradient, and theirs are not written
 ///   mask_mod                    as in the forward pass; block_mask=read takes the block mask that block_mask=write wrote
 ///   score_mod                   is differentiated, as below
 ///
