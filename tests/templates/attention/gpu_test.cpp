@@ -79,6 +79,7 @@ TEST_F(AttentionGpu, LseIsExactInEveryVariant) {
           "seq_q=70,seq_kv=900,head_dim=64,heads=2,softcap=30",
           "seq_q=130,seq_kv=300,head_dim=128,heads=2,softcap=5,causal=top-left",
           "seq_q=80,seq_kv=400,head_dim=64,heads=2,batch=3,varlen=1,total_q=150,total_kv=700,window_left=100",
+          "seq_q=140,seq_kv=520,head_dim=256,heads=2,causal=bottom-right",
           "seq_q=3,seq_kv=2000,head_dim=64,heads=8,kv_heads=2", "seq_q=1,seq_kv=3000,head_dim=128,heads=8,kv_heads=2"}) {
       const std::string text = std::string(fields) + dtype;
       for (const char* config : {"variant=wgmma", "variant=wgmma,tile_q=128", "variant=mma", "variant=simt",
