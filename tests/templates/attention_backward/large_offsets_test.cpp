@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/support/host_kernels.h"
@@ -43,11 +44,16 @@ TEST_F(AttentionBackwardLargeOffsets, Beyond2To31Elements) {
     of_batches += std::string(",") + array + "_batch_stride=" + batches;
     of_positions += std::string(",") + array + "_seq_stride=" + positions + "," + array + "_batch_stride=64";
   }
+  const DeviceInfo hopper = generic_device(parse_arch("sm_90a"));
   std::vector<Case> cases;
   for (const std::string& fields : {of_batches, of_positions})
-    for (const auto& [dtype, variant] : {std::pair{"f32", "variant=simt"}, {"bf16", "variant=mma"}})
-      cases.push_back(
-          test::case_of("attention_backward", fields + ",causal=bottom-right,dtype=" + dtype, device_.info(), variant));
+    for (const auto& [dtype, variant] : {std::pair{"f32", "variant=simt"},
+                                         {"bf16", "variant=mma"},
+                                         {"bf16", "variant=wgmma,kernels=1"},
+                                         {"bf16", "variant=wgmma,kernels=2"}})
+      cases.push_back(test::case_of("attention_backward", fields + ",causal=bottom-right,dtype=" + dtype,
+                                    std::string_view(variant).starts_with("variant=wgmma") ? hopper : device_.info(),
+                                    variant));
   with_executables(cases, [&](const Case& c, const Executable& executable) {
     const ParsedProblemPtr parsed = c.op().parse(c.problem);
     std::vector<std::unique_ptr<Sparse>> memory;
