@@ -1,5 +1,5 @@
 // Gradients of the arrays that score_mod reads: compared with central differences in float64; verified against the reference
-// with every option, in both variants of the host executor; the same bits in every run where that is asked for; compiled for
+// with every option, in all variants on the host executor; the same bits in every run where that is asked for; compiled for
 // every variant; errors.
 
 #include <gtest/gtest.h>
@@ -111,6 +111,11 @@ TEST_F(AuxGradient, IsVerifiedWithEveryOption) {
     for (const auto& [dtype, config] :
          std::vector<std::pair<std::string, const char*>>{{"f32", simt}, {"bf16", "variant=mma"}, {"f16", "variant=mma"}})
       cases.push_back(case_of(backward_with_texts(fields + ",dtype=" + dtype, texts), config));
+  cases.push_back(test::case_of(
+      backward_with_texts("batch=3,heads=2,seq_q=40,seq_kv=67,head_dim=32,causal=bottom-right,softcap=3,varlen=1,"
+                          "total_q=70,total_kv=150,daux=gain;bias;table,dtype=bf16",
+                          {{"score_mod", many_reads_source}}),
+      generic_device(parse_arch("sm_90a")), "variant=wgmma,kernels=1"));
   with_executables(cases, [&](const Case& c, const Executable& executable) {
     const CheckResult check = verify(*c.op().parse(c.problem), executable, device_, 3);
     EXPECT_TRUE(check.passed) << c.problem.short_text() << " " << c.config.text() << ": " << check.first_failure;
