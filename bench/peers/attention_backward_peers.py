@@ -51,6 +51,8 @@ def sdpa(backend):
                 return F.scaled_dot_product_attention(q, k, v, is_causal=cell.causal != "none", enable_gqa=grouped)
 
         views = (arrays.q, arrays.k, arrays.v, arrays.dout)
+        if not arrays.timed:
+            return launcher(cell, forward, leaves(*views[:3]), views[3])
         works = {}
         for name, given in {"bshd": views, "bhsd": tuple(view.contiguous() for view in views)}.items():
             works[name] = launcher(cell, forward, leaves(*given[:3]), given[3])
@@ -59,8 +61,11 @@ def sdpa(backend):
 
 
 def flash4(cell, arrays, timer):
-    """Builds FlashAttention-4. Its causal mask is bottom-right."""
+    """Builds FlashAttention-4. Its causal mask is bottom-right. Where nothing is timed, it has few kinds, because it compiles
+    each for seconds."""
     if cell.case not in ("", "softcap", "deterministic") or cell.causal == "top-left":
+        return None
+    if not arrays.timed and cell.dtype != "bfloat16":
         return None
     function = importlib.import_module("flash_attn.cute").flash_attn_func
     options = {"causal": cell.causal != "none"}
@@ -78,6 +83,14 @@ def flash4(cell, arrays, timer):
     return launcher(cell, forward, leaves(q, k, v), dout, turned=True)
 
 
+def scores(cell, arrays):
+    """Returns flex_attention's score_mod of a cell, or None."""
+    def relative(score, entry, head, query, key):
+        return score + arrays.bias[head, key - query + cell.seq_q - 1]
+
+    return relative if cell.kind == "relative" else attention_peers.scores(cell, arrays.slopes)
+
+
 def flex(cell, arrays, timer):
     """Builds flex_attention through torch.compile."""
     if cell.grid not in ("options", "quick") or cell.case == "deterministic":
@@ -86,7 +99,7 @@ def flex(cell, arrays, timer):
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
     torch._functorch.config.donated_buffer = False  # the backward pass runs more than once on the same graph
     torch._dynamo.reset()
-    mask, score = attention_peers.masks(cell), attention_peers.scores(cell, arrays.slopes)
+    mask, score = attention_peers.masks(cell), scores(cell, arrays)
     blocks = create_block_mask(mask, None, None, cell.seq_q, cell.seq_kv, device=DEVICE) if mask else None
     compiled, grouped = torch.compile(flex_attention, dynamic=False), cell.heads != cell.kv_heads
 

@@ -52,10 +52,10 @@ class AccuracyArrays(AttentionArrays):
         return share
 
 
-def modified(case, scores, slopes, query, key):
+def modified(case, scores, slopes, query, key, cap=grids.SOFTCAP):
     """Returns the scores of a case. `query` and `key`: positions among the keys; `slopes`: of the scores' heads."""
     if case == "softcap":
-        return grids.SOFTCAP * torch.tanh(scores / grids.SOFTCAP)
+        return cap * torch.tanh(scores / cap)
     if case == "alibi":
         return scores - slopes * (query - key).abs()
     return scores

@@ -85,6 +85,7 @@ class Family:
     sampled: dict = None     # {op: arrays that it reads and writes}; None: no grid `sample` (samples.py)
     copies: tuple = results.COPIES  # names of copies that may occur in its table
     figures: str = "GB/s read and written (share of the copy)"
+    ahead: typing.Callable = None  # (cell) -> [(op, fields)] that are compiled before the first cell if nothing is tuned
 
     @property
     def all_grids(self):

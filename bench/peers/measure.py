@@ -1,4 +1,7 @@
 """Measures one problem: its arrays, Tunesmith's plan, the copy and every peer. Each is checked before it is timed."""
+import concurrent.futures
+import os
+
 import torch
 
 import copies
@@ -16,12 +19,29 @@ class Bench:
 
     def __init__(self, args, of, names, say):
         self.family, self.names, self.say, self.said = of, names, say, set()
-        self.config, self.tunes = args.config, args.mode == "tune" and not args.config
+        self.config, self.mode, self.tunes = args.config, args.mode, args.mode == "tune" and not args.config
         # No shipped records: the figures are of what this engine finds.
         self.engine = tunesmith.Engine(args.library, effort=args.effort, mode=args.mode, cache_file=args.cache,
                                        system_caches="", tune_budget_s=args.tune_budget)
         self.timer = timing.Timer()
         self.stream = torch.cuda.current_stream().cuda_stream
+
+    def compile_ahead(self, cells):
+        """Compiles the kernels of these cells on all cores. Only default configurations are known before the cells are
+        measured."""
+        if not self.family.ahead or self.mode != "off" or self.config:
+            return
+        problems = {repr(problem): problem for cell in cells for problem in self.family.ahead(cell)}
+
+        def compiled(problem):
+            op, fields = problem
+            try:
+                self.engine.plan(op, **fields)  # the engine keeps the binary
+            except Exception:  # the cell reports it
+                pass
+
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(compiled, problems.values()))
 
     def once(self, line):
         if line not in self.said:

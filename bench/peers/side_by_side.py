@@ -122,6 +122,7 @@ def main(of, description):
         say(f"{name} left out: {reason}")
     if args.jobs and any(cell.grid != "cliffs" for cell in cells):
         say(f"compiled ahead: {compile_ahead.run(args.jobs, args.budget / 3):.1f} s")
+    bench.compile_ahead(cells)
     columns = [*of.copies, results.OWN] + names
     say(f"{of.figures}; last the best peer's time over Tunesmith's, and Tunesmith's configuration")
     say("problem".ljust(44) + "".join(name.rjust(14) for name in columns) + "    best")

@@ -1,6 +1,7 @@
 """Performance and accuracy targets by family. Needs only Python."""
 import math
 
+import attention_backward_grids
 import results
 import samples
 from results import DEFAULT, OWN, PLAIN, SHORT, over, over_best, share
@@ -146,6 +147,13 @@ def attention_targets():
                    margin)]
 
 
+def over_pairs_left(cell):
+    """Returns the plain kernel's time times the share of the pairs that the mask leaves, over the time; None without one of
+    them. 1 is a time in proportion to the pairs left."""
+    ratio = over(cell, PLAIN)
+    return ratio * attention_backward_grids.pairs_left(results.key(cell)) if ratio else None
+
+
 def attention_backward_targets():
     backward, deterministic = in_grid("backward"), in_grid("deterministic")
     flash4 = in_grid("backward", lambda cell: "flash4" in cell["us"])
@@ -157,6 +165,10 @@ def attention_backward_targets():
                    in_grid("options", lambda cell: cell["heads"] != cell["kv_heads"]), 1.1, over_best),
             Target("ALiBi, softcap: 1 / 1.2 of the plain kernel's speed", in_grid("options", of("case", "alibi", "softcap")),
                    1 / 1.2, against(PLAIN)),
+            Target("score_mod: 1 / 1.5 of the plain kernel's speed",
+                   in_grid("options", of("case", *attention_backward_grids.SCORE_MODS)), 1 / 1.5, against(PLAIN)),
+            Target("document mask: the plain kernel's time times the share of pairs left, over the time, 1.0",
+                   in_grid("options", of("case", "document mask")), 1.0, over_pairs_left),
             Target("options: 1.5 x flex_attention", in_grid("options"), 1.5, against("flex")),
             Target("forward and backward: 1.0 x best peer", in_grid("pair"), 1.0, over_best),
             Target("accuracy: error that FlashAttention's criterion allows over the error, 1.0", in_grid("accuracy"), 1.0,

@@ -1,6 +1,7 @@
 """Tests the parts of bench/peers that need neither PyTorch nor a GPU: problems, results, targets, pictures, published pages.
 
 TUNESMITH_PROGRAM names the command line that reports the digests of the kernels; without it that test is skipped."""
+import dataclasses
 import json
 import os
 import py_compile
@@ -229,12 +230,64 @@ class BackwardGrids(unittest.TestCase):
             self.assertEqual(attention_backward_grids.flops(full), products * 2 * 2 * 16 * 8192 * 8192 * 128)
             self.assertEqual(attention_backward_grids.flops(causal), attention_backward_grids.flops(full) / 2)
 
-    def test_accuracy_has_causal_cells_with_grouped_heads_and_is_held_to_its_criterion(self):
+    def test_accuracy_has_the_lengths_of_flash_attention_and_is_held_to_its_criterion(self):
         cells = attention_backward_grids.cells("accuracy")
-        self.assertEqual((len(cells), len(set(cells))), (40, 40))
-        self.assertEqual({(cell.causal, cell.heads // cell.kv_heads) for cell in cells}, {("none", 1), ("bottom-right", 2)})
+        self.assertEqual((len(cells), len(set(cells))), (152, 152))
+        lengths = {(cell.head_dim, cell.causal, cell.seq_q, cell.seq_kv) for cell in cells if not cell.case}
+        self.assertEqual(len(lengths), 4 * 2 * 16)
+        self.assertTrue({(1, 1), (64, 128), (128, 192), (239, 1), (799, 3), (384, 256), (640, 128), (4224, 4224)} <=
+                        set(attention_backward_grids.ODD_LENGTHS))
         checked = [dict(record(cell), error={"tunesmith": 0.5}) for cell in cells]
-        self.assertIn("met, 40 cells", line(checked, "accuracy"))
+        self.assertIn("met, 152 cells", line(checked, "accuracy"))
+        self.assertEqual({cell.dtype for cell in attention_backward_grids.cells("accuracy", None, ["float16"])}, {"float16"})
+
+    def test_accuracy_begins_with_every_kind_at_three_head_dims(self):
+        cells = attention_backward_grids.cells("accuracy")
+        kinds = {(cell.dtype, cell.heads // cell.kv_heads, cell.causal, cell.case) for cell in cells}
+        self.assertEqual(len(kinds), 10)
+        self.assertEqual({group for _, group, _, _ in kinds}, {1, 2, 4})
+        self.assertEqual([cell.head_dim for cell in cells[:30]], 10 * [128] + 10 * [64] + 10 * [256])
+        for first in (0, 10, 20):
+            self.assertEqual({(cell.dtype, cell.heads // cell.kv_heads, cell.causal, cell.case) for cell in cells[first:first + 10]},
+                             kinds)
+        self.assertEqual([cell.head_dim for cell in cells[-32:]], 32 * [40])
+
+    def test_accuracy_has_soft_caps_and_windows_of_its_own(self):
+        cells = attention_backward_grids.cells("accuracy")
+        fields = {(cell.case, cell.causal): attention_backward_grids.own_fields(cell) for cell in cells}
+        self.assertEqual(fields["softcap 15", "none"]["softcap"], 15.0)
+        self.assertEqual((fields["window", "none"]["window_left"], fields["window", "none"]["window_right"]), (60, 20))
+        self.assertEqual(fields["window", "bottom-right"]["window_left"], 60)
+        self.assertNotIn("window_right", fields["window", "bottom-right"])
+        capped, = [cell for cell in attention_backward_grids.cells("options") if cell.case == "softcap"]
+        self.assertEqual(attention_backward_grids.own_fields(capped)["softcap"], 30.0)
+
+    def test_options_have_snippets_and_plain_cells_of_their_shapes(self):
+        cells = attention_backward_grids.cells("options")
+        self.assertEqual(len(set(cells)), len(cells))
+        for cell in cells:
+            self.assertEqual(cell.batch * cell.heads * cell.seq_q * cell.head_dim, 16384 * 2048)
+            if cell.head_dim == 64:
+                self.assertIn(dataclasses.replace(cell, case=""), cells)
+            fields = attention_backward_grids.own_fields(cell)
+            if cell.case in attention_backward_grids.SCORE_MODS:
+                self.assertIn("score_mod(", fields["score_mod"])
+            if cell.case == "document mask":
+                self.assertIn("mask_mod(", fields["mask_mod"])
+                self.assertEqual((fields["block_mask"], attention_backward_grids.pairs_left(cell)), ("read", 0.25))
+
+    def test_modified_options_are_held_to_the_plain_time_and_to_the_pairs_left(self):
+        cells = attention_backward_grids.cells("options")
+        bias, *_ = [cell for cell in cells if cell.case == "relative bias snippet"]
+        documents, *_ = [cell for cell in cells if cell.case == "document mask"]
+        found = line([record(bias, tunesmith=160.0, tunesmith_plain=100.0)], "score_mod")
+        self.assertIn("0.625", found)
+        self.assertIn("**missed**", found)
+        self.assertIn("met, 1 cells", line([record(bias, tunesmith=140.0, tunesmith_plain=100.0)], "score_mod"))
+        found = line([record(documents, tunesmith=30.0, tunesmith_plain=100.0)], "document mask")
+        self.assertIn("0.833", found)
+        self.assertIn("**missed**", found)
+        self.assertIn("met, 1 cells", line([record(documents, tunesmith=25.0, tunesmith_plain=100.0)], "document mask"))
 
     def test_deterministic_cells_are_compared_with_the_kernel_without_the_option(self):
         cell, = [cell for cell in attention_backward_grids.cells("deterministic") if str(cell).endswith("d64 2x32x8192 deterministic")]
