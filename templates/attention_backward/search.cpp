@@ -191,7 +191,7 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings, const DeviceInf
   const bool causal = forward.bounded_right();
   TypedConfig persistent = helped;
   persistent.persistent = true;
-  constexpr std::int64_t many_blocks = 2 * 132;
+  const std::int64_t many_blocks = std::int64_t{2} * device.sm_count;
   const std::int64_t kept = helped.kept(Pass::keys);
   const bool many = (forward.seq_kv + kept - 1) / kept * forward.kv_heads * forward.batch >= many_blocks;
   const bool bf16 = forward.dtype == DType::bf16;  // f16 was not measured, and spills a little more

@@ -315,6 +315,12 @@ TEST(AttentionBackwardDescriptor, DefaultsOfShortAndOfLongSequences) {
   EXPECT_EQ(config_of(narrow + "batch=2,seq_q=8192,deterministic=1"), tiles);
   EXPECT_EQ(config_of(narrow + "batch=8,seq_q=2048,kv_heads=8"), tiles + ",adders=1");             // grouped heads
   EXPECT_EQ(config_of("head_dim=64,heads=4,dtype=bf16,batch=2,seq_q=2048"), tiles + ",adders=1");  // 128 blocks
+  // Two blocks for each multiprocessor are many: 240 blocks are, on a device of 114.
+  DeviceInfo fewer = hopper();
+  fewer.sm_count = 114;
+  const std::string some = "head_dim=64,heads=30,dtype=bf16,seq_q=1024";
+  EXPECT_EQ(config_of(some), tiles + ",adders=1");
+  EXPECT_EQ(op().parse(normal(some))->default_config(fewer).text(), tiles + ",adders=1" + stays);
   const std::string wide = "variant=wgmma,roles=keys,tile_q=64,stages=";
   EXPECT_EQ(config_of("head_dim=96,heads=21,batch=2,seq_q=8192" + causal), wide + "3,ahead=1");
   EXPECT_EQ(config_of("head_dim=96,heads=21,batch=8,seq_q=2048" + causal), wide + "2,ahead=0,adders=1");

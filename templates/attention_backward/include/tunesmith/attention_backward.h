@@ -77,12 +77,13 @@ struct AttentionBackwardArrays {
 /// differentiable even if score_mod_grad is given.
 ///
 /// The variants simt and mma are deterministic, apart from daux: equal inputs and configurations give equal bits. wgmma
-/// (Hopper) adds up dq in any order, unless dq has a kernel of its own (kernels=2, the default above head_dim 128) or a
-/// cluster holds all keys of a key head, up to 1024; all variants add up daux in any order. These may differ by rounding
-/// between runs. `deterministic` puts the additions to dq in the order of the keys, and sums daux in integers, in two
-/// passes. Plan::deterministic() reports whether equal inputs give equal bits. Sums are float32, or of at least 24 bits of
-/// the largest term. 16-bit kernels round p and dx to 16 bits before the products that follow, as FlashAttention does, so
-/// f16 gradients need the usual loss scaling.
+/// (Hopper) adds up dq in any order, unless dq has a kernel of its own (kernels=2) or a cluster holds all keys of a key
+/// head, up to 1024; all variants add up daux in any order. These may differ by rounding between runs. kernels=2 is the
+/// default above head_dim 128, except with dropout and many blocks. It is the default at any head_dim, without grouped
+/// heads, for so few blocks that those of both kernels run at the same time. `deterministic` puts the additions to dq in the
+/// order of the keys, and sums daux in integers, in two passes. Plan::deterministic() reports whether equal inputs give
+/// equal bits. Sums are float32, or of at least 24 bits of the largest term. 16-bit kernels round p and dx to 16 bits before
+/// the products that follow, as FlashAttention does, so f16 gradients need the usual loss scaling.
 ///
 /// After Dao, "FlashAttention-2", 2023 (arXiv:2307.08691); in simt and mma dq has a kernel of its own, so that nothing is
 /// summed by atomics. wgmma after Shah et al., "FlashAttention-3", 2024 (arXiv:2407.08608).
