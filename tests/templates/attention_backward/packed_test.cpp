@@ -140,5 +140,48 @@ TEST_F(AttentionBackwardPacked, NaNAndInfOfOtherRowsReachNoGradient) {
   });
 }
 
+// The forward pass, too: rows after the last sequence reach no result, and theirs are not written.
+TEST_F(AttentionBackwardPacked, ForwardPassIgnoresRowsAfterTheLastSequence) {
+  const DeviceInfo hopper = generic_device(parse_arch("sm_90a"));
+  std::vector<Case> cases;
+  for (const auto& [dtype, config] : {std::pair{"f32", "variant=simt"},
+                                      {"bf16", "variant=mma"},
+                                      {"bf16", "variant=wgmma"},
+                                      {"f16", "variant=split,splits=3"}})
+    cases.push_back(test::case_of("attention",
+                                  "heads=2,seq_q=80,seq_kv=80,head_dim=64,varlen=1,batch=7,causal=bottom-right,sinks=1,"
+                                  "total_q=150,total_kv=170,dtype=" +
+                                      std::string(dtype),
+                                  hopper, config));
+  with_executables(cases, [&](const Case& c, const Executable& executable) {
+    std::vector<AttentionArraysOnHost> results;
+    for (const float poison : {1.0f, static_cast<float>(NAN)}) {
+      AttentionArraysOnHost& arrays = results.emplace_back(c.problem, 3);
+      std::memcpy(arrays["cu_seqlens_q"].data, q_starts, sizeof q_starts);
+      std::memcpy(arrays["cu_seqlens_kv"].data, kv_starts, sizeof kv_starts);
+      std::vector<void*> addresses;
+      for (const HostArray& array : arrays.all()) {
+        const std::int64_t elements = array.info.elements();
+        if (array.info.output) std::memset(array.data, 0xFF, static_cast<std::size_t>(array.info.extent_bytes()));
+        const std::int64_t total = array.info.name == "q" ? q_starts[batch] + tail : kv_starts[batch] + tail;
+        if (array.info.name == "q" || array.info.name == "k" || array.info.name == "v")
+          for (std::int64_t i = elements / total * (total - tail); i < elements; ++i)
+            write_element(array.info.dtype, array.data, i, poison);
+        addresses.push_back(array.data);
+      }
+      executable.enqueue(addresses, nullptr);
+    }
+    for (const char* name : {"o", "lse"}) {
+      const HostArray &clean = results[0][name], &poisoned = results[1][name];
+      const std::int64_t parts = name[0] == 'o' ? 1 : heads, elements = clean.info.elements();
+      for (std::int64_t i = 0; i < elements; ++i) {
+        const bool inside = i % (elements / parts) < elements / parts / (q_starts[batch] + tail) * q_starts[batch];
+        ASSERT_EQ(inside, !std::isnan(results[0].real(name, i))) << c.text() << ": " << name << "[" << i << "]";
+      }
+      ASSERT_EQ(std::memcmp(clean.data, poisoned.data, static_cast<std::size_t>(clean.info.extent_bytes())), 0) << c.text();
+    }
+  });
+}
+
 }  // namespace
 }  // namespace tunesmith

@@ -86,7 +86,8 @@ struct AttentionArrays {
 ///   heads > kv_heads                  neighbouring query heads share a key head; heads is a multiple of kv_heads
 ///   varlen                            sequence b has queries cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1, likewise keys;
 ///                                     seq_q and seq_kv are upper bounds of the lengths, which may be 0. cu_seqlens start
-///                                     with 0, never decrease and are trusted
+///                                     with 0, never decrease and are trusted. They may end before total_q and total_kv:
+///                                     rows after the last sequence affect no result, and theirs are not written
 ///
 /// With dropout, each pair of a query and a key is dropped with this probability, independently of all others:
 ///   o[b,i,h,:] = sum_j keep[b,h,i,j] / (1 - dropout) * exp(s[j] - lse[b,h,i]) * v[b,j,g,:]
