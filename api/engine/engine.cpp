@@ -112,6 +112,14 @@ void Engine::run(const Problem& problem, std::span<void* const> arrays, Stream s
   prepare(problem, {}, stream).launch(arrays, stream);
 }
 
+void Engine::run(const Problem& problem, std::initializer_list<NamedArray> arrays, Stream stream) {
+  prepare(problem, {}, stream).launch(arrays, stream);
+}
+
+void Engine::run(const Problem& problem, std::span<const NamedArray> arrays, Stream stream) {
+  prepare(problem, {}, stream).launch(arrays, stream);
+}
+
 TuningStatus Engine::tuning() const { return parts_->choices->status(); }
 
 std::size_t Engine::tune_pending(double budget_s) { return parts_->choices->tune_pending(budget_s); }

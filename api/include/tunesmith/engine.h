@@ -261,6 +261,12 @@ class Engine {
 
   /// Runs any operation. Slower than the typed calls, because it looks up the plan by text.
   void run(const Problem& problem, std::span<void* const> arrays, Stream stream = nullptr);
+  /// Does the same with arrays by name, in any order; optional arrays may be omitted. This is LayerNorm, a shipped row
+  /// program (row_program.h); `tunesmith run --help` lists all operations:
+  ///   engine.run({"layer_norm", {{"rows", 8192}, {"cols", 4096}, {"dtype", "bf16"}}},
+  ///              {{"x", x}, {"w", w}, {"b", b}, {"y", y}}, stream);
+  void run(const Problem& problem, std::initializer_list<NamedArray> arrays, Stream stream = nullptr);
+  void run(const Problem& problem, std::span<const NamedArray> arrays, Stream stream = nullptr);
 
   /// Returns the counters of tuning on first use.
   TuningStatus tuning() const;

@@ -98,7 +98,7 @@ struct RowProgramArrays {
 /// (rows, inner), and arrays [row, k] are (rows, inner, k). Sums over rows are over all rows and positions. The program has
 /// no groups of columns.
 ///
-/// Limits: 4 inputs and 4 outputs [row, col], at least one of them.
+/// Limits: 4 inputs and 3 outputs [row, col], at least one of them.
 struct RowProgramProblem {
   using Arrays = RowProgramArrays;
 
