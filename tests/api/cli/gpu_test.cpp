@@ -44,6 +44,29 @@ TEST_F(CliGpuTest, TuneKeepsItsTrials) {
   EXPECT_NE(table.out.find("winner"), std::string::npos) << table.out;
 }
 
+TEST_F(CliGpuTest, TuneMeasuresAProgramOnceAndRunUsesTheRecord) {
+  const std::string file = write("norm.row",
+                                 "in x, r : float[row, col]\n"
+                                 "num eps : f32 = 1e-5\n"
+                                 "h = x + r\n"
+                                 "mean ms = h * h\n"
+                                 "out y : float[row, col] = h * rsqrt(ms + eps)\n");
+  const std::vector<std::string> problem{"row_program", "--program", file,      "--rows", "256",
+                                         "--cols",      "2048",      "--dtype", "bf16"};
+  const auto command = [&](std::vector<std::string> arguments, const std::vector<std::string>& more = {}) {
+    arguments.insert(arguments.end(), problem.begin(), problem.end());
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_json(arguments);
+  };
+  const nlohmann::json result = command({"tune"}, {"--effort", "quick"});
+  EXPECT_EQ(result["measured"], true);
+  EXPECT_GE(result["speedup_over_default"], 0.97);  // the default competes, within the noise
+  EXPECT_EQ(command({"tune"}, {"--effort", "quick"})["measured"], false);
+  const nlohmann::json found = command({"run"}, {"--numbers", "eps=0.5", "--mode", "replay"});
+  EXPECT_EQ(found["origin"], "exact") << "numbers are parameters of the launch";
+  EXPECT_EQ(found["verified"], true);
+}
+
 TEST_F(CliGpuTest, PrewarmTunesForReplay) {
   const std::string spec =
       write("spec.json", R"({"problems": [{"op": "softmax", "rows": 256, "cols": [512, 600], "dtype": "f16"}]})");

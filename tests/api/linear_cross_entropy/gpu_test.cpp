@@ -96,6 +96,30 @@ TEST_F(LinearCrossEntropyGpu, BiasGradientThroughLseAndAnyAlignmentAgreeWithFloa
       }
 }
 
+// Each lse within 1e-5, relative, of that of exact logits; logits in the inputs' type cannot reach it.
+TEST_F(LinearCrossEntropyGpu, F32LogitsGiveAnLseWithin1e5) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    LinearCrossEntropyProblem problem = problem_of(dtype);
+    problem.hidden_size = 512;
+    problem.chunk_tokens = 64;
+    const LinearInputs inputs = test::linear_inputs(problem);
+    const std::vector<double> expected = test::reference(inputs).lse;
+    const auto largest_error = [&](bool f32_logits) {
+      problem.f32_logits = f32_logits;
+      const std::vector<double> found = run(problem, inputs).lse;
+      EXPECT_EQ(found.size(), expected.size());
+      double largest = 0;
+      for (std::size_t t = 0; t < expected.size(); ++t) {
+        const double error = std::abs(found[t] - expected[t]) / std::abs(expected[t]);
+        if (!(error <= largest)) largest = error;  // NaN as well
+      }
+      return largest;
+    };
+    EXPECT_LT(largest_error(true), 1e-5) << name(dtype);
+    EXPECT_GT(largest_error(false), 1e-5) << name(dtype);
+  }
+}
+
 TEST_F(LinearCrossEntropyGpu, ChunksAgreeWithOneChunkAndAreReproducible) {
   LinearCrossEntropyProblem problem = problem_of(DType::bf16);
   problem.tokens = 1000;

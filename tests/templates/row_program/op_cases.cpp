@@ -1,8 +1,12 @@
 #include "tests/templates/row_program/op_cases.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "templates/row_program/programs.h"
+#include "tuner/device_memory.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::test {
@@ -376,6 +380,65 @@ std::vector<Case> all_row_program_cases(const DeviceInfo& device) {
     }
   }
   return cases;
+}
+
+std::vector<Case> softmax_program_cases(const std::string& fields, const DeviceInfo& device) {
+  const std::vector<const char*> adjacent{"variant=warp,lanes=32",
+                                          "variant=block,threads=96",
+                                          "variant=hybrid,threads=64,register_vectors=1",
+                                          "variant=two_pass,threads=64",
+                                          "variant=cluster,threads=64,blocks_per_row=2",
+                                          "variant=grid,threads=64,blocks_per_row=2",
+                                          "variant=persistent,threads=64,blocks_per_row=1,stages=2,batch=2"},
+      strided{"variant=resident", "variant=two_pass", "variant=split,threads=64,lanes=2,blocks_per_row=3",
+              "variant=cluster,threads=64,lanes=2,blocks_per_row=3"};
+  const bool is_strided = fields.find("inner=") != std::string::npos;
+  return row_program_cases(row_program_text("shipped softmax"), fields, device, is_strided ? strided : adjacent);
+}
+
+double error_of_softmax(const std::string& fields, const Executable& executable, Device& device, InputKind kind) {
+  const Problem problem = normalized("softmax", fields);
+  const ParsedProblemPtr softmax = find_op("softmax").parse(problem);
+  std::vector<HostArray> arrays;
+  std::vector<std::vector<float>> host;
+  std::vector<DeviceMemory> memory;
+  std::vector<void*> addresses;
+  for (const ArrayInfo& info : softmax->arrays()) {
+    host.emplace_back(static_cast<std::size_t>(info.elements()), std::numeric_limits<float>::quiet_NaN());
+    arrays.push_back({info, reinterpret_cast<std::byte*>(host.back().data())});
+    memory.emplace_back(device, host.back().size() * sizeof(float));
+    addresses.push_back(memory.back().get());
+  }
+  constexpr std::uint64_t seed = 3;
+  softmax->fill_inputs(seed, kind, arrays);
+  const std::size_t bytes = host[0].size() * sizeof(float);
+  device.copy_to_device(addresses[0], host[0].data(), bytes);
+  device.copy_to_device(addresses[1], host[1].data(), bytes);
+  executable.enqueue(addresses, nullptr);
+  device.synchronize(nullptr);
+  device.copy_to_host(host[1].data(), addresses[1], bytes);
+
+  const auto cols = static_cast<std::size_t>(problem.fields.integer("cols"));
+  const auto inner =
+      static_cast<std::size_t>(problem.fields.contains("inner") ? problem.fields.integer("inner") : std::int64_t{1});
+  double largest = 0;
+  for (std::size_t row = 0; row < host[0].size() / cols; ++row) {
+    const auto at = [&](std::size_t column) { return (row / inner * cols + column) * inner + row % inner; };
+    double maximum = -INFINITY, sum = 0;
+    for (std::size_t c = 0; c < cols; ++c) {
+      const auto x = static_cast<double>(host[0][at(c)]);
+      maximum = std::isnan(x) || std::isnan(maximum) ? NAN : std::max(maximum, x);
+    }
+    if (!std::isfinite(maximum)) continue;
+    for (std::size_t c = 0; c < cols; ++c) sum += std::exp(static_cast<double>(host[0][at(c)]) - maximum);
+    for (std::size_t c = 0; c < cols; ++c) {
+      const double exact = std::exp(static_cast<double>(host[0][at(c)]) - maximum) / sum;
+      const double unit = exact < 0x1p-126 ? 0x1p-126 : std::ldexp(1, std::ilogb(exact) - 23);
+      const double error = std::abs(static_cast<double>(host[1][at(c)]) - exact) / unit;
+      largest = std::max(largest, std::isnan(error) ? INFINITY : error);
+    }
+  }
+  return largest;
 }
 
 std::vector<Case> strided_row_program_cases(const DeviceInfo& device) {

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "templates/half.h"
+#include "templates/row_program/random.h"
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/row_program/f64_cases.h"
 #include "tests/templates/row_program/op_cases.h"
@@ -134,6 +136,45 @@ TEST_F(RowProgramGpu, LongRowsAndManyRows) {
         cases.push_back({problem, config});
     }
   verify_all(cases);
+}
+
+TEST_F(RowProgramGpu, SoftmaxAsAProgramIsAsAccurateAsSoftmax) {
+  double largest = 0;
+  for (const char* fields :
+       {"rows=271,cols=1031", "rows=19,cols=8192", "rows=3,cols=203,inner=12", "rows=5,cols=1000,inner=196"}) {
+    const std::vector<Case> cases = test::softmax_program_cases(fields, device().info());
+    EXPECT_GE(cases.size(), 3U);
+    compile_all(cases);
+    for (const Case& c : cases)
+      for (const InputKind kind : {InputKind::random, InputKind::edge_cases}) {
+        const double error = test::error_of_softmax(fields, *executable_of(c), device(), kind);
+        EXPECT_LE(error, 4) << c.text();
+        largest = std::max(largest, error);
+      }
+  }
+  EXPECT_GT(largest, 0.3);  // the check found real rounding errors
+}
+
+// Equal bits in every configuration, and those of the host: a function of the seed, the row and the column alone.
+TEST_F(RowProgramGpu, RandomNumbersDoNotDependOnTheConfiguration) {
+  constexpr std::int64_t rows = 300, cols = 777;
+  const std::string text =
+      "in x : f32[row, col]\nnum seed : i32\nout y : f32[row, col] = select(x == x, 0, 1) + uniform(seed, 3)\n";
+  const std::vector<Case> cases = test::row_program_cases(
+      text, "rows=300,cols=777,numbers=seed=-5", device().info(),
+      {"variant=warp,lanes=32", "variant=warp,lanes=8,threads=64,access=staged", "variant=block,threads=96",
+       "variant=hybrid,threads=32,register_vectors=1", "variant=two_pass,threads=64",
+       "variant=cluster,threads=32,blocks_per_row=3", "variant=grid,threads=32,blocks_per_row=2",
+       "variant=persistent,threads=32,blocks_per_row=2,stages=2,batch=2"});
+  EXPECT_GE(cases.size(), has_clusters() ? 8U : 6U);
+  compile_all(cases);
+  for (const Case& c : cases) {
+    const std::vector<std::byte> result = test::Launches(c.op(), c.problem, device(), 1).launch(*executable_of(c));
+    for (std::int64_t i = 0; i < rows * cols; ++i)
+      ASSERT_EQ(static_cast<float>(read_element(DType::f32, result.data(), i)),
+                static_cast<float>(row_program::uniform(-5, i / cols, i % cols, 3)))
+          << c.text() << " element " << i;
+  }
 }
 
 TEST_F(RowProgramGpu, IsReproducible) {

@@ -418,6 +418,18 @@ TEST_F(RowProgramHost, StridesAlignmentsAndArraysInPlace) {
   add("add_rms_norm_e4m3", "rows=18,cols=515,dtype=bf16,in_place=res=r", "variant=warp,lanes=32");
   add("add_rms_norm_e4m3", "rows=18,cols=512,dtype=f16,row_strides=z=528;x=520", "variant=two_pass,threads=32,unroll=1");
   add("quantize", "rows=1003,cols=24,dtype=f16", "variant=warp,lanes=4,threads=256");
+  // Addresses of less than 16 bytes: narrower vectors, single elements where nothing is copied to shared memory, and
+  // asynchronous copies of 4 and 8 bytes where rows are.
+  add("rms_norm", "rows=18,cols=1000,dtype=bf16,alignments=x=4;w=8;y=4", "variant=hybrid,threads=64,register_vectors=1");
+  add("softmax", "rows=18,cols=1000,alignments=x=8;y=4", "variant=hybrid,threads=64,register_vectors=2");
+  add("softmax", "rows=18,cols=1000,dtype=f16,alignments=x=2;y=4", "variant=cluster,threads=128,blocks_per_row=4");
+  add("add_rms_norm_e4m3", "rows=18,cols=1000,dtype=bf16,alignments=x=4;r=8;w=4;z=1;res=2",
+      "variant=grid,threads=128,blocks_per_row=2,register_vectors=4");
+  add("layer_norm", "rows=18,cols=1000,alignments=x=4;w=4;b=8;y=4", "variant=grid,threads=64,blocks_per_row=2");
+  add("add_rms_norm_e4m3", "rows=18,cols=1000,dtype=bf16,alignments=x=8;r=4;w=8;z=4;res=4",
+      "variant=persistent,threads=64,blocks_per_row=1,stages=2,batch=2,keep_columns=1");
+  add("softmax", "rows=18,cols=1000,alignments=x=4;y=4",
+      "variant=persistent,threads=32,blocks_per_row=2,stages=3,batch=1,keep_columns=0");
   verify_all(cases);
 }
 
@@ -553,8 +565,10 @@ TEST_F(RowProgramHost, RandomNumbersDoNotDependOnTheConfiguration) {
   std::vector<Case> cases = row_program_cases(
       text, "rows=7,cols=777,numbers=seed=-5", device_.info(),
       {"variant=warp,lanes=32", "variant=block,threads=96", "variant=two_pass,threads=64",
-       "variant=cluster,threads=32,blocks_per_row=3", "variant=persistent,threads=32,blocks_per_row=2,stages=2,batch=2"});
-  ASSERT_EQ(cases.size(), 5U);
+       "variant=cluster,threads=32,blocks_per_row=3", "variant=persistent,threads=32,blocks_per_row=2,stages=2,batch=2",
+       "variant=hybrid,threads=32,register_vectors=1", "variant=grid,threads=32,blocks_per_row=2",
+       "variant=warp,lanes=8,threads=64,access=staged"});
+  ASSERT_EQ(cases.size(), 8U);
   std::vector<std::byte> zeros(7 * 777 * sizeof(float));
   std::vector<std::vector<std::byte>> results;
   with_executables(
@@ -562,6 +576,27 @@ TEST_F(RowProgramHost, RandomNumbersDoNotDependOnTheConfiguration) {
   for (const std::vector<std::byte>& result : results) EXPECT_EQ(result, results[0]);
   for (std::int64_t i = 0; i < 7 * 777; i += 91)
     EXPECT_EQ(read_element(DType::f32, results[0].data(), i), row_program::uniform(-5, i / 777, i % 777, 3));
+}
+
+// The documented accuracy of the hand-written softmax: at most 4 units in the last place.
+TEST_F(RowProgramHost, SoftmaxAsAProgramIsAsAccurateAsSoftmax) {
+  double largest = 0;
+  std::set<std::string> variants;
+  for (const auto& [fields, count] : {std::pair{"rows=19,cols=1031", 7U}, {"rows=3,cols=203,inner=12", 4U}}) {
+    const std::vector<Case> cases = test::softmax_program_cases(fields, device_.info());
+    EXPECT_EQ(cases.size(), count);
+    with_executables(cases, [&](const Case& c, const Executable& executable) {
+      variants.insert(c.config.variant());
+      for (const InputKind kind : {InputKind::random, InputKind::edge_cases}) {
+        const double error = test::error_of_softmax(fields, executable, device_, kind);
+        EXPECT_LE(error, 4) << c.text();
+        largest = std::max(largest, error);
+      }
+    });
+  }
+  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "resident", "split",
+                                             "two_pass", "warp"}));
+  EXPECT_GT(largest, 0.3);  // the check found real rounding errors
 }
 
 // A defect of any kernel that the check must find: another operator, another identity, another column, a lost output.

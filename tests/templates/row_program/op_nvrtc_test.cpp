@@ -4,6 +4,7 @@
 
 #include <array>
 #include <map>
+#include <utility>
 
 #include "tests/support/source_compilation.h"
 #include "tests/templates/row_program/f64_cases.h"
@@ -221,6 +222,53 @@ TEST_F(RowProgramNvrtc, ResidentRowsAreReadAndWrittenOnce) {
       ptx_of_case("softmax", "rows=64,cols=8192", "variant=block,threads=256,load=streaming,store=plain");
   EXPECT_EQ(count_of(softmax, "ld.global."), 8U);
   EXPECT_EQ(count_of(softmax, "st.global."), 8U);
+}
+
+// Reductions of one stage share an exchange: as many barriers as one reduction has.
+TEST_F(RowProgramNvrtc, ReductionsOfAStageShareAnExchange) {
+  const Arch arch = parse_arch("sm_90a");
+  const std::string x = "in x : float[row, col]\n", y = "out y : float[row, col] = x * s\n";
+  const std::string one = x + "sum s = x * x\n" + y,
+                    independent = x + "sum s = x * x\nmax m = x\n" + y + "out t : f32[row] = m\n",
+                    dependent = x + "mean m = x\nsum s = (x - m) * (x - m)\n" + y;
+  struct Exchange {
+    const char *config, *barrier;
+    std::size_t in_each;  ///< barriers of an exchange
+  };
+  for (const auto& [config, barrier, in_each] : {Exchange{"variant=block,threads=256,min_blocks=1", "bar.sync", 1},
+                                                 {"variant=hybrid,threads=128,register_vectors=1", "bar.sync", 1},
+                                                 {"variant=two_pass,threads=256,unroll=2", "bar.sync", 2},
+                                                 {"variant=cluster,threads=256,blocks_per_row=2", "mbarrier.try_wait", 1},
+                                                 {"variant=cluster,threads=256,blocks_per_row=2", "bar.sync", 1},
+                                                 {"variant=warp,lanes=32", "bar.sync", 0}}) {
+    const auto barriers = [&, config = config, barrier = barrier](const std::string& text) {
+      const auto cases = test::row_program_cases(text, "rows=64,cols=2048,dtype=bf16", generic_device(arch), {config});
+      return count_of(ptx_of(source_of(cases.at(0), arch)), barrier);
+    };
+    EXPECT_EQ(barriers(one), in_each) << config << " " << barrier;
+    EXPECT_EQ(barriers(independent), in_each) << config << " " << barrier;
+    EXPECT_EQ(barriers(dependent), 2 * in_each) << config << " " << barrier;
+  }
+}
+
+TEST_F(RowProgramNvrtc, ResidentPositionsAreReadAndWrittenOnce) {
+  const Arch arch = parse_arch("sm_90a");
+  const auto accesses = [&](const char* program, const char* config) {
+    const auto cases = test::row_program_cases(test::row_program_text(program), "rows=64,cols=96,inner=196,dtype=bf16",
+                                               generic_device(arch), {config});
+    const std::string ptx = ptx_of(source_of(cases.at(0), arch));
+    return std::pair(count_of(ptx, "ld.global."), count_of(ptx, "st.global."));
+  };
+  using Accesses = std::pair<std::size_t, std::size_t>;
+  // Of 32 threads for a position, each has 3 of the 96 columns; of 3 blocks with 16 of them, 2.
+  const char* const resident = "variant=resident,threads=256,lanes=8";
+  const char* const cluster = "variant=cluster,threads=64,lanes=4,blocks_per_row=3";
+  EXPECT_EQ(accesses("softmax", resident), Accesses(3, 3));
+  EXPECT_EQ(accesses("softmax", cluster), Accesses(2, 2));
+  EXPECT_EQ(accesses("shipped layer_norm", resident), Accesses(9, 3));  // x, w and b
+  EXPECT_EQ(accesses("shipped add_layer_norm", cluster), Accesses(8, 4));
+  const Accesses two_pass = accesses("softmax", "variant=two_pass,threads=64,lanes=8,unroll=2");
+  EXPECT_GE(two_pass.first, 2 * two_pass.second);  // once for the stage, once more for the results
 }
 
 }  // namespace

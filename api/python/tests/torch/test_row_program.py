@@ -187,6 +187,25 @@ def test_top_k_gates_and_their_gradients(name: str) -> None:
     torch.testing.assert_close(x.grad.double(), exact.grad, rtol=1e-5, atol=1e-7)
 
 
+def test_softmax_dropout_has_the_same_mask_in_both_passes() -> None:
+    torch.manual_seed(3)
+    given = torch.randn(64, 96)
+    x, exact = given.clone().requires_grad_(), given.double().requires_grad_()
+    y = tt.softmax_dropout(x, p=0.25, seed=5)
+    keep = y.detach() != 0
+    # Four standard deviations of the mean of 6144 numbers.
+    assert abs(keep.double().mean().item() - 0.75) < 4 * (0.25 * 0.75 / keep.numel()) ** 0.5
+    expected = exact.softmax(-1) * keep / 0.75
+    torch.testing.assert_close(y.double(), expected, rtol=2e-6, atol=1e-12)
+    upstream = torch.randn(64, 96)
+    y.backward(upstream)
+    expected.backward(upstream.double())
+    assert x.grad is not None and exact.grad is not None
+    torch.testing.assert_close(x.grad.double(), exact.grad, rtol=1e-5, atol=1e-7)
+    assert torch.equal(y, tt.softmax_dropout(x, p=0.25, seed=5))
+    assert not torch.equal(keep, tt.softmax_dropout(x, p=0.25, seed=6) != 0)
+
+
 def test_topk_is_that_of_torch() -> None:
     program = """
 in x : float[row, col]
