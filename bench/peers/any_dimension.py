@@ -1,5 +1,6 @@
-"""Compares softmax and cross-entropy over a dimension that is not the last with copies of the same arrays, PyTorch and
-torch.compile. The loss is the mean with its gradient in the same pass; PyTorch runs forward and backward.
+"""Compares softmax, log_softmax, cross-entropy and LayerNorm (a row program) over a dimension that is not the last with copies
+of the same arrays, PyTorch and torch.compile. The loss is the mean with its gradient in the same pass; PyTorch runs forward
+and backward.
 
     python3 bench/peers/any_dimension.py --library build/release/api/libtunesmith.so [--cells SUBSTRING...]
                                          [--peers torch compile] [--effort quick] [--budget 2] [--out FOLDER]
@@ -30,6 +31,9 @@ from family import DEVICE
 SHAPES = [(32, 1000, 3136), (8, 21, 262144), (16, 128256, 4), (64, 256, 3025), (4096, 512, 49), (1, 16384, 4096)]
 CELLS = [(op, *shape, dtype) for op in ("softmax", "softmax_backward") for shape in SHAPES
          for dtype in ("float32", "bfloat16")]
+CELLS += [("log_softmax", *shape, dtype) for shape in SHAPES[:2] for dtype in ("float32", "bfloat16")]
+# LayerNorm over the channels of feature maps, as in ConvNeXt.
+CELLS += [("layer_norm", *shape, dtype) for shape in [(64, 256, 3136), (256, 768, 196)] for dtype in ("float32", "bfloat16")]
 # Segmentation (Cityscapes, VOC, ADE20K), dense features, and long columns.
 LOSS_SHAPES = [(8, 19, 524288), (8, 21, 262144), (16, 150, 65536), (32, 1000, 3136), (16, 128256, 4)]
 CELLS += [("cross_entropy", *shape, dtype) for shape in LOSS_SHAPES for dtype in ("float32", "bfloat16")]
@@ -42,6 +46,17 @@ def title(cell):
 
 def backward(y, dy):
     return torch._softmax_backward_data(dy, y, 1, y.dtype)
+
+
+def layer_norm(x, w, b):
+    x32 = x if x.dtype == torch.float64 else x.float()
+    variance, mean = torch.var_mean(x32, 1, correction=0, keepdim=True)
+    return ((x32 - mean) * torch.rsqrt(variance + 1e-5) * w[:, None] + b[:, None]).to(x.dtype)
+
+
+# What PyTorch calls for each operation with one output.
+FUNCTIONS = {"softmax": lambda x: torch.softmax(x, 1), "log_softmax": lambda x: torch.log_softmax(x, 1),
+             "softmax_backward": lambda dy, y: backward(y, dy), "layer_norm": layer_norm}
 
 
 def loss_gradient(x, targets):
@@ -64,17 +79,20 @@ def measure(engine, defaults, cell, peers, timer, stream):
         return measure_loss(engine, defaults, cell, x, peers, timer, stream)
     if op == "softmax_backward":
         inputs = [x, torch.softmax(torch.randn(rows, cols, inner, device=DEVICE), 1).to(x.dtype)]
+    full = len(inputs)
+    if op == "layer_norm":
+        inputs += [torch.randn(cols, device=DEVICE).to(x.dtype) for _ in range(2)]
     output = torch.empty_like(x)
     fields = {"rows": rows, "cols": cols, "inner": inner, "dtype": SHORT[dtype]}
     begin = time.perf_counter()
     plans = {"tunesmith": engine.plan(op, **fields), "default": defaults.plan(op, **fields)}
     works = {name: plan.launcher(*inputs, output, stream=stream) for name, plan in plans.items()}
-    copy = engine.plan("copy", elements=x.numel(), dtype=SHORT[dtype], inputs=len(inputs))
-    works["copy"] = copy.launcher(*inputs, torch.empty_like(x), stream=stream)
+    copy = engine.plan("copy", elements=x.numel(), dtype=SHORT[dtype], inputs=full)
+    works["copy"] = copy.launcher(*inputs[:full], torch.empty_like(x), stream=stream)
     facts = {"config": plans["tunesmith"].config, "default_config": plans["default"].config,
              "tune_s": plans["tunesmith"].tune_s, "prepare_s": time.perf_counter() - begin, "left_out": {}, "errors": {}}
-    function = (lambda x: torch.softmax(x, 1)) if op == "softmax" else lambda dy, y: backward(y, dy)
-    want = function(*(array[:1].double() for array in inputs))
+    function = FUNCTIONS[op]
+    want = function(*(array[:1].double() for array in inputs[:full]), *(array.double() for array in inputs[full:]))
     for name in plans:
         output.fill_(float("nan"))
         works[name]()
@@ -88,7 +106,7 @@ def measure(engine, defaults, cell, peers, timer, stream):
         except Exception as error:  # of a foreign package
             facts["left_out"][name] = family.one_line(error)
     facts["works"] = timer.measure(works)
-    facts["bytes"] = (len(inputs) + 1) * x.numel() * x.element_size()
+    facts["bytes"] = (full + 1) * x.numel() * x.element_size()
     return facts
 
 

@@ -11,7 +11,8 @@ place or not. Liger's entry points wait for the GPU, so their time includes Pyth
 Writes cross_entropy.json after every problem, a table to the screen, and the plots (plot.py). report.py makes tables of the
 JSON.
 
-Grids: forward, fused, backward, quick, and sample, whose shapes are drawn by --seed (samples.py). Needs torch and triton.
+Grids: forward, fused, backward, issue, quick, and two whose shapes are drawn by --seed (samples.py): sample, of 32 to
+512 MiB, and small, of 0.25 to 8 MiB. Needs torch and triton.
 """
 import sys
 
@@ -29,6 +30,8 @@ GRIDS = {
     "forward": {(problems.FORWARD, ""): [*MAIN, (16384, 1024), (64, 128256), (1, 262144)]},
     "fused": {(problems.FUSED, ""): [*MAIN, (16384, 1024)], (problems.FUSED, "mean"): [(8192, 32000), (8192, 128256)]},
     "backward": {(problems.BACKWARD, ""): MAIN},
+    "issue": {(problems.FORWARD, ""): [(131072, 1000), (4096, 50304)],  # shapes on which the share was low
+              (problems.FUSED, ""): [(4096, 50304), (4096, 151936), (4096, 128256)]},
     "quick": {(op, case): [(512, 1000), (64, 8192)]
               for op, case in ((problems.FORWARD, ""), (problems.FUSED, ""), (problems.FUSED, "mean"), (problems.BACKWARD, ""))},
 }

@@ -82,14 +82,14 @@ class Family:
     make: typing.Callable    # (cell) -> Arrays
     peers: dict              # name: builder (cell, arrays, timer) -> function that launches, or None without an implementation
     needs: dict              # name of a peer: the module it needs
-    sampled: dict = None     # {op: arrays that it reads and writes}; None: no grid `sample` (samples.py)
+    sampled: dict = None     # {op: arrays that it reads and writes}; None: no grids that a seed draws (samples.py)
     copies: tuple = results.COPIES  # names of copies that may occur in its table
     figures: str = "GB/s read and written (share of the copy)"
     ahead: typing.Callable = None  # (cell) -> [(op, fields)] that are compiled before the first cell if nothing is tuned
 
     @property
     def all_grids(self):
-        return self.grids + ((samples.GRID,) if self.sampled else ())
+        return self.grids + (tuple(samples.BYTES) if self.sampled else ())
 
 
 def one_line(error):

@@ -39,7 +39,11 @@ def _unaligned(op, dtype):
 
 
 def _few(op, dtype):
-    return [(16, 262144), (1, 1048576)]
+    return [(8, 131072), (16, 262144), (1, 1048576)]
+
+
+def _issue(op, dtype):
+    return [(2048, 50304), (600, 151936), (128, 524288), (8, 131072), (100000, 77), (50000, 300), (3000, 20011)]
 
 
 def _cliffs(op, dtype):
@@ -56,6 +60,7 @@ GRIDS = {
     "long": (FORWARD, ("float32", "bfloat16"), _long),
     "unaligned": (FORWARD, ("float32", "bfloat16"), _unaligned),
     "few": (FORWARD, ("float32", "bfloat16"), _few),
+    "issue": (("softmax",), ("float32", "bfloat16"), _issue),  # shapes on which the share was low
     "backward": (BACKWARD, ("float32", "bfloat16"), lambda op, dtype: _main(op, dtype) + _long(op, dtype)),
     "cliffs": (("softmax",), ("float32", "bfloat16"), _cliffs),
     "masks": (("softmax",), ("float32", "bfloat16"), None),

@@ -78,7 +78,7 @@ class Bench:
         draws, this includes the configuration without tuning."""
         works = {name: self.engine.plan(arrays.op, config=self.config, **fields).launcher(*operands, stream=self.stream)
                  for name, (fields, operands) in arrays.also_timed.items()}
-        if self.tunes and cell.grid == samples.GRID:
+        if self.tunes and cell.grid in samples.BYTES:
             untuned = self.engine.plan(arrays.op, mode=tunesmith.MODES["off"], **{**cell.fields, **arrays.fields})
             record["default_config"] = untuned.config
             works[results.DEFAULT] = untuned.launcher(*arrays.operands, stream=self.stream)

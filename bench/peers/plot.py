@@ -196,7 +196,7 @@ def draw(paths, folder):
         if len({cell["cols"] for cell in chosen}) > 1:
             bandwidth(op, chosen, run_of(chosen[-1]), path_for(op))
     chosen = [cell for cell in cells
-              if cell["op"] in LOSSES and cell["grid"] not in ("quick", samples.GRID) and results.share(cell)]
+              if cell["op"] in LOSSES and cell["grid"] not in ("quick", "issue", *samples.BYTES) and results.share(cell)]
     if chosen:
         losses(chosen, run_of(chosen[-1]), path_for("cross_entropy"))
     for grid, name, picture in (("forward", "attention", attention), ("mods", "attention_mods", attention_mods),

@@ -9,8 +9,8 @@ same bytes: two arrays forward, three backward. Whatever fails is left out and n
 problem, so that an interrupted run keeps its figures, a table to the screen, and the plots (plot.py). report.py makes tables
 of the JSON.
 
-Grids: main, long, unaligned, few, backward, cliffs, masks, quick (grids.py), and sample, whose shapes are drawn by --seed
-(samples.py). Needs torch and triton.
+Grids: main, long, unaligned, few, issue, backward, cliffs, masks, quick (grids.py), and two whose shapes are drawn by --seed
+(samples.py): sample, of 32 to 512 MiB, and small, of 0.25 to 8 MiB. Needs torch and triton.
 """
 import sys
 

@@ -50,6 +50,11 @@ def quack_softmax(x):
     return lambda: function(x)
 
 
+def quack_cross_entropy(x, targets):
+    function, targets = function_of("quack.cross_entropy", "cross_entropy_fwd"), targets.long()
+    return lambda: function(x, targets, return_lse=True)
+
+
 def quack_topk_gate(x):
     """Its values carry their columns in their lowest bits, so near ones may be in another order."""
     function = function_of("quack.topk", "topk_fwd")
@@ -74,6 +79,11 @@ def quack_layer_norm_gradient(x, w, dy):
 
 def flashinfer_rms_norm(x, w):
     function, y = function_of("flashinfer.norm", "rmsnorm"), torch.empty_like(x)
+    return lambda: function(x, w, RMS_EPS, out=y)
+
+
+def flashinfer_rms_norm_unit_offset(x, w):
+    function, y = function_of("flashinfer.norm", "gemma_rmsnorm"), torch.empty_like(x)
     return lambda: function(x, w, RMS_EPS, out=y)
 
 
@@ -123,15 +133,17 @@ def engine_norm(name):
 # peer: {program: builder}. A builder may return None for a dtype that the peer lacks.
 BUILDERS = {
     "liger": {"rms_norm": liger("rms_norm", "LigerRMSNormFunction", RMS_EPS),
+              "rms_norm_unit_offset": liger("rms_norm", "LigerRMSNormFunction", RMS_EPS, 1.0),
               "layer_norm": liger("layer_norm", "LigerLayerNormFunction", LAYER_EPS),
               "add_rms_norm": liger("fused_add_rms_norm", "LigerFusedAddRMSNormFunction", RMS_EPS, reverse=True),
               "swiglu": liger("swiglu", "LigerSiLUMulFunction"), "geglu": liger("geglu", "LigerGELUMulFunction"),
               "softmax": liger("softmax", "LigerSoftmaxFunction")},
     "quack": {"rms_norm": quack_rms_norm, "layer_norm": quack_layer_norm, "add_rms_norm": quack_add_rms_norm,
-              "softmax": quack_softmax, "topk_gate": quack_topk_gate, "rms_norm_gradient": quack_rms_norm_gradient,
-              "layer_norm_gradient": quack_layer_norm_gradient},
-    "flashinfer": {"rms_norm": flashinfer_rms_norm, "layer_norm": flashinfer_layer_norm,
-                   "add_rms_norm": flashinfer_add_rms_norm, "swiglu": flashinfer_swiglu, "softmax": flashinfer_softmax},
+              "softmax": quack_softmax, "cross_entropy": quack_cross_entropy, "topk_gate": quack_topk_gate,
+              "rms_norm_gradient": quack_rms_norm_gradient, "layer_norm_gradient": quack_layer_norm_gradient},
+    "flashinfer": {"rms_norm": flashinfer_rms_norm, "rms_norm_unit_offset": flashinfer_rms_norm_unit_offset,
+                   "layer_norm": flashinfer_layer_norm, "add_rms_norm": flashinfer_add_rms_norm,
+                   "swiglu": flashinfer_swiglu, "softmax": flashinfer_softmax},
     "transformer_engine": {"rms_norm": engine_norm("RMSNorm"), "layer_norm": engine_norm("LayerNorm")},
 }
 NEEDS = {"liger": "liger_kernel.ops.softmax", "quack": "quack.rmsnorm", "flashinfer": "flashinfer.norm",

@@ -40,14 +40,27 @@ def rms(x, w, eps=1e-6):
     return F.rms_norm(x, x.shape[-1:], w, eps)
 
 
-def quantized(y):
-    scale = y.float().abs().amax(-1).clamp(min=1e-12) / 448
-    return (y.float() / scale[:, None]).to(E4M3), scale
+def quantized(y, type="e4m3", group=None):
+    """Returns y in e4m3 or i8 with a scale per row, or per `group` columns."""
+    most = {"e4m3": 448, "i8": 127}[type]
+    parts = y.float().unflatten(-1, (-1, group or y.shape[-1]))
+    scale = parts.abs().amax(-1, keepdim=True).clamp(min=1e-12) / most
+    z = (parts / scale).flatten(-2)
+    return z.to(E4M3) if type == "e4m3" else z.round().to(torch.int8), scale.flatten(1) if group else scale.flatten()
+
+
+def layer(x, w, b):
+    return F.layer_norm(x, x.shape[-1:], w, b)
 
 
 def add_rms(x, r, w):
     h = x + r
     return h, rms(h, w)
+
+
+def add_layer(x, r, w, b):
+    h = x + r
+    return h, layer(h, w, b)
 
 
 def add_rms_quantized(x, r, w):
@@ -76,32 +89,74 @@ def gate(x):
     return torch.softmax(values.float(), -1), experts.int()
 
 
-# program: (its inputs, "r" of rows and columns, "c" of columns; its outputs with their types; the same in PyTorch).
-# "" is the type of the cell; after a type, "s" is a value for each row, "c" one for each column, "k" eight for each row.
+def gate_softmax(x):
+    values, experts = torch.topk(torch.softmax(x.float(), -1), 8, -1)
+    return values, experts.int()
+
+
+def gate_sigmoid(x, bias):
+    s = torch.sigmoid(x.float())
+    _, experts = torch.topk(s + bias, 8, -1)
+    chosen = s.gather(1, experts)
+    return chosen / chosen.sum(-1, keepdim=True), experts.int()
+
+
+def loss(x, targets):
+    return F.cross_entropy(x.float(), targets.long(), reduction="none"), torch.logsumexp(x.float(), -1)
+
+
+def soft_loss(x, probabilities):
+    return F.cross_entropy(x.float(), probabilities.float(), reduction="none"), torch.logsumexp(x.float(), -1)
+
+
+def norm_programs(name, inputs, norm):
+    """Returns the programs of a norm that quantize its result."""
+    return {f"{name}_{type}{blocks}": (inputs, [type, "f32g" if blocks else "f32s"],
+                                       lambda *arrays, type=type, group=128 if blocks else None:
+                                       quantized(norm(*arrays), type, group))
+            for type in ("e4m3", "i8") for blocks in ("", "_blocks")}
+
+
+# program: (its inputs, "r" of rows and columns, "p" such probabilities, "c" of columns, "b" float32 of columns, "t" a class for
+# each row; its outputs with their types; the same in PyTorch). "" is the type of the cell; after a type, "s" is a value for each
+# row, "c" one for each column, "k" eight for each row, "g" one for each 128 columns of a row.
 PROGRAMS = {
     "rms_norm": ("rc", [""], rms),
-    "layer_norm": ("rcc", [""], lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b)),
+    "rms_norm_unit_offset": ("rc", [""], lambda x, w: rms(x, 1 + w)),
+    **norm_programs("rms_norm", "rc", rms),
+    "layer_norm": ("rcc", [""], layer),
+    "layer_norm_unit_offset": ("rcc", [""], lambda x, w, b: layer(x, 1 + w, b)),
+    **norm_programs("layer_norm", "rcc", layer),
     "add_rms_norm": ("rrc", ["", ""], add_rms),
+    "add_layer_norm": ("rrcc", ["", ""], add_layer),
     "add_rms_norm_e4m3": ("rrc", ["", "f32s", "e4m3"], add_rms_quantized),
-    "rms_norm_e4m3": ("rc", ["e4m3", "f32s"], lambda x, w: quantized(rms(x, w))),
     "swiglu": ("rr", [""], lambda gate, up: F.silu(gate) * up),
     "geglu": ("rr", [""], lambda gate, up: F.gelu(gate) * up),
     "row_quantize": ("r", ["e4m3", "f32s"], quantized),
     "softmax": ("r", [""], lambda x: torch.softmax(x, -1)),
+    "softmin": ("r", [""], lambda x: F.softmin(x, -1)),
     "log_softmax": ("r", [""], lambda x: torch.log_softmax(x, -1)),
     "softmax_dropout": ("r", [""], lambda x: F.dropout(torch.softmax(x, -1), 0.1)),
     "cosine_similarity": ("rr", ["f32s"], lambda a, b: F.cosine_similarity(a.float(), b.float(), -1)),
     "gumbel_sampling": ("r", ["i32s"], gumbel),
+    "cross_entropy": ("rt", ["f32s", "f32s"], loss),
+    "soft_cross_entropy": ("rp", ["f32s", "f32s"], soft_loss),
     "topk_gate": ("r", ["f32k", "i32k"], gate),
+    "topk_gate_softmax": ("r", ["f32k", "i32k"], gate_softmax),
+    "topk_gate_sigmoid": ("rb", ["f32k", "i32k"], gate_sigmoid),
     "rms_norm_gradient": ("rcr", ["", "c"], rms_backward),
     "layer_norm_gradient": ("rcr", ["", "c", "c"], lambda x, w, dy: layer_backward(x, w, torch.zeros_like(w), dy)),
 }
 PEERS = ("torch", "compile", *row_program_peers.BUILDERS)
 # Results are rounded to the output's type, and peers round in between: norms of differences over norms.
-MOST_ERROR, MOST_E4M3_ERROR = 2e-2, 5e-2
+MOST_ERROR, MOST_QUANTIZED_ERROR = 2e-2, 5e-2
+FULL, QUANTIZED = ("", "e4m3", "i8"), ("e4m3", "i8")  # types of outputs of rows and columns
 NUMBERS = {"softmax_dropout": "seed=7", "gumbel_sampling": "seed=7"}  # their random numbers are not a peer's
-OF_HAND_WRITTEN = ("softmax", "log_softmax", "rms_norm")  # operations that have the name of a shipped program
-HAND_WRITTEN = {"softmax": ("softmax", {}), "log_softmax": ("log_softmax", {}), "rms_norm": ("rms_norm", {"weight": 1, "eps": 1e-6})}
+OF_HAND_WRITTEN = ("softmax", "log_softmax", "rms_norm", "cross_entropy")  # operations that have the name of a shipped program
+HAND_WRITTEN = {"softmax": ("softmax", {}), "log_softmax": ("log_softmax", {}),
+                "rms_norm": ("rms_norm", {"weight": 1, "eps": 1e-6}),
+                "rms_norm_unit_offset": ("rms_norm", {"weight": 1, "weight_offset": 1, "eps": 1e-6}),
+                "cross_entropy": ("cross_entropy", {"reduction": "none", "target_dtype": "i32"})}
 LONG = [(512, 65536), (256, 131072), (128, 262144)]
 CELLS = (
     [("rms_norm", *shape, BF16) for shape in
@@ -111,7 +166,12 @@ CELLS = (
     + [(program, 8192, 4096, BF16) for program in ("add_rms_norm_e4m3", "rms_norm_e4m3", "row_quantize")]
     + [("swiglu", 8192, 8192, BF16), ("geglu", 8192, 8192, BF16)]
     + [(program, 8192, 4096, BF16) for program in ("log_softmax", "softmax_dropout", "cosine_similarity")]
-    + [("gumbel_sampling", 2048, 32000, BF16), ("topk_gate", 65536, 256, F32)]
+    + [(program, 8192, 4096, BF16) for program in
+       ("add_layer_norm", "rms_norm_unit_offset", "layer_norm_unit_offset", "layer_norm_e4m3", "rms_norm_i8", "layer_norm_i8",
+        "rms_norm_e4m3_blocks", "layer_norm_e4m3_blocks", "rms_norm_i8_blocks", "layer_norm_i8_blocks", "softmin")]
+    + [(program, 8192, 32000, BF16) for program in ("cross_entropy", "soft_cross_entropy")]
+    + [("gumbel_sampling", 2048, 32000, BF16)]
+    + [(program, 65536, 256, F32) for program in ("topk_gate", "topk_gate_softmax", "topk_gate_sigmoid")]
     + [("softmax", *shape, BF16) for shape in [(32768, 1024), (8192, 4096), (1024, 32768), (512, 65536), (256, 131072)]]
     + [("softmax", *shape, F32) for shape in [(16384, 1024), (4096, 4096), (1024, 32768), (256, 131072)]]
     + [(program, *shape, BF16) for program in ("rms_norm_gradient", "layer_norm_gradient")
@@ -125,14 +185,14 @@ def title(cell):
 
 
 def torch_type(name, dtype):
-    return {"": getattr(torch, dtype), "e4m3": E4M3, "f32": torch.float32, "i32": torch.int32}[name]
+    return {"": getattr(torch, dtype), "e4m3": E4M3, "i8": torch.int8, "f32": torch.float32, "i32": torch.int32}[name]
 
 
 def copy_program(inputs, outputs):
     """Returns the text of a program that reads and writes the same arrays [row, col], or sums what it reads if there are
-    none to write."""
-    reads = [f"x{i}" for i, kind in enumerate(inputs) if kind == "r"]
-    writes = [f"y{i} : {type or 'float'}" for i, type in enumerate(outputs) if type in ("", "e4m3")]
+    none to write. It has no scales of groups, 1% of the bytes of a norm that has them."""
+    reads = [f"x{i}" for i, kind in enumerate(inputs) if kind in "rp"]
+    writes = [f"y{i} : {type or 'float'}" for i, type in enumerate(outputs) if type in FULL]
     lines = [f"in {', '.join(reads)} : float[row, col]"]
     lines += [f"out {write}[row, col] = {' + '.join(reads)}" for write in writes]
     if not writes:
@@ -146,12 +206,19 @@ def make_arrays(cell):
     torch.manual_seed(rows + cols)
     inputs = []
     for kind in kinds:
-        array = torch.randn((rows, cols) if kind == "r" else (cols,), device=DEVICE)
-        inputs.append((array if kind == "r" else 1 + array / 4).to(getattr(torch, dtype)))
+        if kind == "t":
+            inputs.append(torch.randint(0, cols, (rows,), device=DEVICE, dtype=torch.int32))
+            continue
+        array = torch.randn((rows, cols) if kind in "rp" else (cols,), device=DEVICE)
+        if kind == "p":
+            array = torch.softmax(array, -1)
+        elif kind in "bc":
+            array = (kind == "c") + array / 4
+        inputs.append(array if kind == "b" else array.to(getattr(torch, dtype)))
     outputs = []
     for type in types:
-        shape = {"s": (rows,), "c": (cols,), "k": (rows, 8)}.get(type[-1:], (rows, cols))
-        outputs.append(torch.empty(shape, dtype=torch_type(type.rstrip("sck"), dtype), device=DEVICE))
+        shape = {"s": (rows,), "c": (cols,), "k": (rows, 8), "g": (rows, cols // 128)}.get(type[-1:], (rows, cols))
+        outputs.append(torch.empty(shape, dtype=torch_type(type.rstrip("sckg"), dtype), device=DEVICE))
     return inputs, outputs
 
 
@@ -212,18 +279,19 @@ def measure(engine, cell, peers, timer, stream):
     more.update({"numbers": NUMBERS[program]} if program in NUMBERS else {})
     plan = engine.plan(op, **fields, **more)
     works = {"tunesmith": launcher(plan, inputs + outputs, stream)}
-    full_in = [array for array, kind in zip(inputs, kinds) if kind == "r"]
-    full_out = [array for array, type in zip(outputs, types) if type in ("", "e4m3")]
+    full_in = [array for array, kind in zip(inputs, kinds) if kind in "rp"]
+    full_out = [array for array, type in zip(outputs, types) if type in FULL]
     copy = engine.plan("row_program", program=copy_program(kinds, types), **fields)
     copied = [torch.empty_like(array) for array in full_out] or [torch.empty(rows, device=DEVICE)]
     works["copy"] = launcher(copy, full_in + copied, stream)
     facts = {"config": plan.config, "tune_s": plan.tune_s, "copy_config": copy.config, "errors": {}, "left_out": {}}
     if program in HAND_WRITTEN:
         name, more = HAND_WRITTEN[program]
-        more = dict(more, **({"weight_dtype": SHORT[dtype]} if program == "rms_norm" else {}))
+        more = dict(more, **({"weight_dtype": SHORT[dtype]} if name == "rms_norm" else {}))
         own = engine.plan(name, **fields, **more)
-        y = torch.empty_like(outputs[0])
-        by_name = {"x": inputs[0], "y": y, "weight": inputs[-1]}
+        results = [torch.empty_like(array) for array in outputs]
+        by_name = {"x": inputs[0], "y": results[0], "weight": inputs[-1], "logits": inputs[0], "targets": inputs[-1],
+                   "loss": results[0], "lse": results[-1]}
         works["own"] = launcher(own, [by_name[array] for array in own.arrays], stream)
         facts["own_config"] = own.config
     facts["prepare_s"] = time.perf_counter() - begin
@@ -234,7 +302,7 @@ def measure(engine, cell, peers, timer, stream):
             work = peer(name, program, inputs)
             if work:
                 facts["errors"][name] = error = 0.0 if program in NUMBERS else different(work(), outputs)
-                if not error <= (MOST_E4M3_ERROR if "e4m3" in types else MOST_ERROR):
+                if not error <= (MOST_QUANTIZED_ERROR if set(types) & set(QUANTIZED) else MOST_ERROR):
                     raise RuntimeError(f"wrong: relative error {error:.2e}")
                 works[name] = work
         except Exception as error:  # of a foreign package

@@ -67,8 +67,8 @@ def arguments(of, description):
     parser.add_argument("--library", required=True, help="libtunesmith.so")
     parser.add_argument("--grid", nargs="+", choices=of.all_grids, default=[of.grids[0]])
     if of.sampled:
-        parser.add_argument("--seed", type=int, default=1, help="of the grid `sample`, which draws its shapes")
-        parser.add_argument("--count", type=int, default=20, help="shapes that it draws for each operation and dtype")
+        parser.add_argument("--seed", type=int, default=1, help="of the grids `sample` and `small`, which draw their shapes")
+        parser.add_argument("--count", type=int, default=20, help="shapes that they draw for each operation and dtype")
     parser.add_argument("--ops", nargs="+", choices=of.ops, help="only these")
     parser.add_argument("--only", help="regular expression: only problems whose title matches")
     parser.add_argument("--dtypes", nargs="+", choices=SIZES, type=dtype_name,
@@ -96,8 +96,8 @@ def arguments(of, description):
 
 def cells_of(of, grid, args):
     """Returns the problems of a grid."""
-    if grid == samples.GRID:
-        return samples.cells(of.sampled, args.seed, args.count, args.ops, args.dtypes)
+    if of.sampled and grid in samples.BYTES:
+        return samples.cells(of.sampled, args.seed, args.count, args.ops, args.dtypes, grid)
     return of.cells(grid, args.ops, args.dtypes)
 
 

@@ -64,7 +64,7 @@ def of_default(cell):
 
 
 def sample_targets():
-    """Targets of shapes that a seed draws."""
+    """Targets of shapes of at least 32 MiB that a seed draws."""
     sample, wide = in_grid(samples.GRID), 131072
     odd = in_grid(samples.GRID, columns(0, wide), lambda cell: cell["cols"] % 2 == 1)
     even = in_grid(samples.GRID, columns(0, wide), lambda cell: cell["cols"] % 2 == 0)
@@ -75,6 +75,11 @@ def sample_targets():
             Target("sample: 0.98 x best peer", sample, 0.98, over_best),
             Target("sample, tuned time over that of the default: 1 / 1.15, 1 / 1.04 on average", sample, 1 / 1.15, of_default,
                    mean=1 / 1.04)]
+
+
+def small_targets():
+    """Targets of shapes of at most 8 MiB that a seed draws."""
+    return [Target("small: 0.97 x best peer", in_grid(samples.SMALL), 0.97, over_best)]
 
 
 def softmax_targets():
@@ -91,7 +96,8 @@ def softmax_targets():
                         in_grid("backward", columns(0, 32768)), 0.95))
     lines.append(Target("backward, above 32768 columns: 0.93 of y = a + b",
                         in_grid("backward", columns(32769, 1 << 40)), 0.93))
-    for rows, cols, dtype, least in ((16, 262144, "float32", 0.86), (16, 262144, "bfloat16", 0.80),
+    for rows, cols, dtype, least in ((8, 131072, "float32", 0.80), (8, 131072, "bfloat16", 0.80),
+                                     (16, 262144, "float32", 0.86), (16, 262144, "bfloat16", 0.80),
                                      (1, 1048576, "float32", 0.72), (1, 1048576, "bfloat16", 0.68)):
         lines.append(Target(f"{rows} x {cols}, {SHORT[dtype]}: {least} of copy",
                             in_grid("few", of("rows", rows), of("cols", cols), of("dtype", dtype)), least))
@@ -187,8 +193,9 @@ def target_lines(cells):
         measured = [cell for cell in cells if cell["op"] in ops]
         if measured:
             lines += [target.line(measured) for target in targets()]
-            if any(cell["grid"] == samples.GRID for cell in measured):
-                lines += [target.line(measured) for target in sample_targets()]
+            for grid, drawn_targets in ((samples.GRID, sample_targets), (samples.SMALL, small_targets)):
+                if any(cell["grid"] == grid for cell in measured):
+                    lines += [target.line(measured) for target in drawn_targets()]
             lines += cliff_lines(measured) if family == "softmax" else []
     return lines
 

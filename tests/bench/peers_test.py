@@ -1,6 +1,7 @@
 """Tests the parts of bench/peers that need neither PyTorch nor a GPU: problems, results, targets, pictures, published pages.
 
 TUNESMITH_PROGRAM names the command line that reports the digests of the kernels; without it that test is skipped."""
+import ast
 import dataclasses
 import json
 import os
@@ -64,9 +65,8 @@ class Samples(unittest.TestCase):
         found = samples.cells(ARRAYS, 1, 200)
         for cell in found:
             traffic = cell.rows * cell.cols * cells.SIZES[cell.dtype] * ARRAYS[cell.op]
-            self.assertGreaterEqual(traffic, samples.LEAST_BYTES)
-            # A row more than the largest traffic needs, at most.
-            self.assertLessEqual(traffic - traffic // cell.rows, samples.MOST_BYTES)
+            least, most = samples.BYTES[samples.GRID]
+            self.assertTrue(least <= traffic <= most, cell)
             self.assertTrue(samples.LEAST_COLS <= cell.cols <= samples.MOST_COLS, cell)
         # Log-uniform: each quarter of the 16 octaves has a quarter of the shapes. 4 standard deviations of a binomial count.
         for begin in range(4, 20, 4):
@@ -101,6 +101,22 @@ class Samples(unittest.TestCase):
         self.assertEqual(results.best_peer(found[0]), "torch")
 
 
+    def test_small_shapes_move_at_most_8_mib(self):
+        found = samples.cells(ARRAYS, 3, 200, grid=samples.SMALL)
+        self.assertEqual({cell.grid for cell in found}, {"small"})
+        traffics = [cell.rows * cell.cols * cells.SIZES[cell.dtype] * ARRAYS[cell.op] for cell in found]
+        self.assertTrue(min(traffics) >= 1 << 18 and max(traffics) <= 8 << 20, (min(traffics), max(traffics)))
+        self.assertTrue(min(traffics) < 1 << 19 and max(traffics) > 4 << 20)
+        self.assertTrue(min(cell.cols for cell in found) < 64 and max(cell.cols for cell in found) > 1 << 18)
+        self.assertFalse({str(cell) for cell in found} & {str(cell) for cell in samples.cells(ARRAYS, 3, 200)})
+        records = [dict(vars(cell), bytes=1, error={"tunesmith": 0.1}, left_out={}, us={"tunesmith": 100.0, "torch": 98.0})
+                   for cell in found]
+        self.assertIn(f"| met, {len(found)} cells", line(records, "small: 0.97 x best peer"))
+        records[3]["us"]["torch"] = 96.0
+        self.assertIn("**missed**, 1 below", line(records, "small: 0.97 x best peer"))
+        self.assertEqual([text for text in targets.target_lines(records) if "sample" in text], [])
+
+
 class Grids(unittest.TestCase):
     def test_forward_is_every_head_dim_mask_and_length_at_the_same_size(self):
         found = attention_grids.cells("forward")
@@ -131,6 +147,49 @@ class Grids(unittest.TestCase):
         titles = [str(cell) for grid in attention_grids.GRIDS for cell in attention_grids.cells(grid)]
         self.assertIn("attention bf16 d128 1x32/8x1:65536", titles)
         self.assertIn("attention bf16 d64 4x32x4096 causal window", titles)
+
+
+class RowPrograms(unittest.TestCase):
+    """row_programs.py needs PyTorch, so its tables are read from its source."""
+
+    def setUp(self):
+        with open(os.path.join(PEERS, "row_programs.py")) as file:
+            tree = ast.parse(file.read())
+        names = {}
+        for node in tree.body:
+            name = node.targets[0].id if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else ""
+            if name == "PROGRAMS":
+                # Functions are of PyTorch; norm_programs is defined in the same file.
+                exec(ast.unparse(next(n for n in tree.body if getattr(n, "name", "") == "norm_programs")), names)
+                node.value.values = [value if key is None else ast.Tuple(value.elts[:2], ast.Load())
+                                     for key, value in zip(node.value.keys, node.value.values)]
+                names.update(rms=None, layer=None)
+            if name in ("PROGRAMS", "LONG", "CELLS", "OF_HAND_WRITTEN") or isinstance(node, ast.Assign) and name == "":
+                exec(compile(ast.fix_missing_locations(ast.Module([node], [])), "row_programs.py", "exec"), names)
+        self.programs, self.cells = names["PROGRAMS"], names["CELLS"]
+        folder = os.path.join(ROOT, "templates", "row_program", "programs")
+        self.texts = {}
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name)) as file:
+                self.texts[name.removesuffix(".row")] = file.read()
+
+    def test_every_shipped_program_has_a_cell(self):
+        self.assertEqual(set(self.texts) - {cell[0] for cell in self.cells}, set())
+        self.assertEqual({cell[0] for cell in self.cells} - set(self.programs), set())
+        self.assertEqual(len(self.cells), len(set(self.cells)))
+
+    def test_arrays_are_those_of_the_program(self):
+        kinds = {"[row, col]": "rp", "[col]": "cb", "[row]": "t"}
+        suffixes = {"[row, col]": "", "[row]": "s", "[col]": "c", "[row, 8]": "k", "[row, col/128]": "g"}
+        for name, text in self.texts.items():
+            declared = [kind for names, kind in re.findall(r"^in (.+?) : \w+(\[.+?\])", text, re.M) for _ in names.split(",")]
+            inputs, outputs = self.programs[name][:2]
+            self.assertEqual(len(inputs), len(declared), name)
+            for kind, dims in zip(inputs, declared):
+                self.assertIn(kind, kinds[dims], name)
+            written = [("" if type == "float" else type) + suffixes[dims]
+                       for type, dims in re.findall(r"^(?:out|colsum) \w+ : (\w+)(\[.+?\])", text, re.M)]
+            self.assertEqual(outputs, written, name)
 
 
 class Targets(unittest.TestCase):
