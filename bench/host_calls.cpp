@@ -64,6 +64,14 @@ AttentionProblem decode(std::int64_t seq_kv) {
   return problem;
 }
 
+/// The backward pass of 16 queries, which has a workspace.
+AttentionBackwardProblem decode_backward(std::int64_t seq_kv) {
+  AttentionBackwardProblem problem;
+  static_cast<AttentionProblem&>(problem) = decode(seq_kv);
+  problem.seq_q = 16;
+  return problem;
+}
+
 /// Prints the median host time of preparing, and of calling, a problem of a new length. `at_length(n)` returns the problem.
 template <typename AtLength, typename Arrays>
 void measure_new_lengths(const char* name, Engine& engine, const AtLength& at_length, const Arrays& given) {
@@ -110,7 +118,8 @@ void run_new_lengths(Mode mode) {
   measure_new_lengths("attention seq", *engine, training, arrays);
 }
 
-/// Calls `shapes` distinct shapes, a tenth of them attention, and prints how memory grows. Returns whether it stays bounded.
+/// Calls `shapes` distinct shapes, a tenth of them attention and every fourth of these its backward pass, and prints how
+/// memory grows. Returns whether it stays bounded.
 bool run_shapes(std::int64_t shapes) {
   const std::int64_t lengths = shapes / 10;
   EngineOptions options;
@@ -119,12 +128,16 @@ bool run_shapes(std::int64_t shapes) {
   const std::unique_ptr<Engine> engine = idle_engine(options);
   const auto at = [](std::uintptr_t i) { return reinterpret_cast<std::byte*>(i << 40); };
   const AttentionArrays arrays{.q = at(1), .k = at(2), .v = at(3), .o = at(4)};
+  AttentionBackwardArrays backward_arrays;
+  backward_arrays.q = at(1), backward_arrays.k = at(2), backward_arrays.v = at(3), backward_arrays.o = at(4);
+  backward_arrays.lse = reinterpret_cast<float*>(at(5)), backward_arrays.dout = at(6);
+  backward_arrays.dq = at(7), backward_arrays.dk = at(8), backward_arrays.dv = at(9);
   std::printf("shapes called   MiB in use\n");
   std::size_t warm = 0, bytes = 0;
   for (std::int64_t part = 0; part < 10; ++part) {
     for (std::int64_t n = 1; n <= lengths; ++n) {
       if (part == 0)
-        engine->run(decode(n), arrays);
+        n % 4 == 0 ? engine->run(decode_backward(n), backward_arrays) : engine->run(decode(n), arrays);
       else
         engine->run(SoftmaxProblem::contiguous(part * lengths + n, 64, DType::f32), SoftmaxArrays{.x = at(1), .y = at(2)});
     }

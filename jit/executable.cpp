@@ -61,6 +61,14 @@ void Executable::check(std::span<void* const> arrays) const {
   }
 }
 
+void Executable::poison_workspace(Stream stream, unsigned char byte) const {
+  if (workspaces_ == nullptr || plan_.workspace_use == WorkspaceUse::own) return;
+  const std::int64_t kept = plan_.workspace_use == WorkspaceUse::zeros ? LaunchPlan::workspace_zeros : 0;
+  if (plan_.workspace_bytes <= kept) return;
+  device_.fill(static_cast<std::byte*>(workspaces_->of(stream)) + kept, byte,
+               static_cast<std::size_t>(plan_.workspace_bytes - kept));
+}
+
 void Executable::enqueue(std::span<void* const> arrays, Stream stream) const {
   check(arrays);
   // Aligned for the tensor maps, which are encoded in place.

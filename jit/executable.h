@@ -29,6 +29,10 @@ class Executable {
   /// kernels takes the stream's lock, because other threads must not launch between them.
   void enqueue(std::span<void* const> arrays, Stream stream) const;
 
+  /// Overwrites the stream's workspace with `byte`, except for what its use promises to kernels (WorkspaceUse). A kernel
+  /// that reads what no kernel has written then gives another result. Not during a launch.
+  void poison_workspace(Stream stream, unsigned char byte) const;
+
   const LaunchPlan& plan() const noexcept { return plan_; }
   const std::shared_ptr<Module>& module() const noexcept { return module_; }
 

@@ -71,6 +71,7 @@ void Verifier::run(const Executable& executable, std::span<void* const> addresse
     if (!array.info.input) poison_elements(array.runs, size_of(array.info.dtype), array.elements(array.sent), poison);
     device_.copy_to_device(array.memory.get(), array.sent.data(), array.sent.size());
   }
+  executable.poison_workspace(nullptr, std::to_integer<unsigned char>(poison));
   executable.enqueue(addresses, nullptr);
   device_.synchronize(nullptr);
   for (std::size_t i = 0; i < arrays_.size(); ++i) {

@@ -1,5 +1,6 @@
 #pragma once
-// Is a configuration right on this device? Poisoned outputs, canaries around them, edge-case rows, twice (for races).
+// Is a configuration right on this device? Poisoned outputs and workspaces, canaries around outputs, edge-case rows, twice
+// (for races).
 
 #include "tuner/build.h"
 

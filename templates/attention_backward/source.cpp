@@ -210,6 +210,7 @@ std::int64_t all_statistics_rows(const TypedConfig& config, const Settings& sett
 /// Returns the tiles of a head that have parts of dslopes: of queries, or of 64 keys.
 std::int64_t slope_tiles(const TypedConfig& config, const Settings& settings) {
   const attention::Settings& forward = settings.forward;
+  if (settings.rows() == 0) return 0;  // no kernel writes parts
   if (config.variant != Variant::wgmma) return tiles(forward.seq_q, config.kept(Pass::queries));
   return tiles(forward.seq_kv, config.kept(Pass::keys)) * (config.kept(Pass::keys) / 64);
 }
@@ -484,6 +485,7 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   if (!settings.deterministic)
     for (const std::string& array : settings.daux.arrays()) plan.sums_in_any_order.push_back(array);
   if (!plan.kernels.empty()) plan.workspace_bytes = workspace_of(typed, settings).end;
+  plan.workspace_use = WorkspaceUse::scratch;  // kernels write what others read, and zero what they add to
   return plan;
 }
 

@@ -3,6 +3,7 @@
 #include "tuner/verify.h"
 
 #include <array>
+#include <cstddef>
 
 #include "tests/tuner/fakes.h"
 
@@ -158,6 +159,31 @@ TEST_F(Verify, DetectsReadsOfGapsAndOfUnwrittenOutputs) {
         p.y[3 * p.row_stride] += 0 * p.x[3 * p.row_stride + p.cols];
       },
       "y[3,0] is wrong");
+}
+
+// A workspace that need not keep its contents holds another plan's when a launch begins.
+TEST_F(Verify, DetectsReadsOfAnUnwrittenWorkspace) {
+  const Problem small = op.parse(problem)->verification_problem();
+  const auto check_use = [&](WorkspaceUse use, std::size_t word) {
+    LaunchPlan plan = op.parse(small)->launch_plan(fakes::AddOneOp::config(1), device.info());
+    plan.workspace_bytes = 64;
+    plan.workspace_offset = offsetof(AddOneParams, cols);  // which the kernel knows
+    plan.workspace_use = use;
+    scripts[1].kernel = [word](AddOneParams p, int) {
+      const auto* const workspace = reinterpret_cast<const float*>(p.cols);
+      p.cols = 100;
+      add_one(p);
+      p.y[p.row_stride + 3] += workspace[word] > 0 ? 1.0f : 0.0f;
+    };
+    Binary binary;
+    binary.image = fakes::AddOneOp::config(1).text();
+    return verify(*op.parse(small), Executable(device, device.load(binary), plan), device, 1).first_failure;
+  };
+  EXPECT_EQ(check_use(WorkspaceUse::own, 15), "");
+  EXPECT_EQ(check_use(WorkspaceUse::zeros, 3), "");
+  for (const auto& [use, word] :
+       {std::pair(WorkspaceUse::zeros, 4), {WorkspaceUse::scratch, 0}, {WorkspaceUse::scratch, 15}})
+    EXPECT_EQ(check_use(use, static_cast<std::size_t>(word)), "y[1,3] differs between two runs on the same input");
 }
 
 TEST_F(Verify, AddressesHaveExactlyThePromisedAlignment) {

@@ -13,6 +13,7 @@
 #include "templates/source_key.h"
 #include "tests/api/engine/fakes.h"
 #include "tunesmith/rms_norm.h"
+#include "tunesmith/row_program.h"
 
 namespace tunesmith {
 namespace {
@@ -81,6 +82,20 @@ AttentionProblem decode(std::int64_t seq_kv) {
   problem.seq_kv = seq_kv;
   problem.head_dim = 64;
   return problem;
+}
+
+AttentionBackwardProblem backward_of(std::int64_t seq, std::int64_t batch = 1) {
+  AttentionBackwardProblem problem;
+  problem.batch = batch;
+  problem.heads = 8;
+  problem.seq_q = seq;
+  problem.head_dim = 64;
+  problem.causal = Causal::top_left;
+  return problem;
+}
+
+Problem layer_norm_of(std::int64_t rows, std::int64_t cols) {
+  return find_op("layer_norm").normalize({"layer_norm", {{"rows", rows}, {"cols", cols}}});
 }
 
 /// Addresses that nothing reads: the kernels of the scripted device do nothing.
@@ -262,6 +277,59 @@ std::vector<std::vector<Problem>> problems_of_one_source() {
       groups.push_back(std::move(backward));
     }
   }
+  for (const std::int64_t cols : {20, 3000})
+    for (const std::int64_t inner : {4, 49}) {
+      auto& group = groups.emplace_back();
+      for (const std::int64_t rows : sizes) {
+        SoftmaxProblem problem = SoftmaxProblem::contiguous(rows, cols, DType::bf16);
+        problem.inner = inner;
+        group.push_back(to_problem(problem));
+      }
+    }
+  for (const std::int64_t cols : {64, 5000}) {
+    std::vector<Problem> forward, gradient, user;
+    for (const std::int64_t rows : sizes) {
+      forward.push_back(layer_norm_of(rows, cols));
+      gradient.push_back(
+          find_op("layer_norm_gradient").normalize({"layer_norm_gradient", {{"rows", rows}, {"cols", cols}}}));
+      RowProgramProblem problem;
+      problem.program = "in x : float[row, col]\nnum a : f32\nsum s = x\nout y : float[row, col] = x - a * s / cols\n";
+      problem.rows = rows;
+      problem.cols = cols;
+      problem.numbers = {{"a", static_cast<double>(rows % 10)}};
+      user.push_back(to_problem(problem));
+    }
+    groups.insert(groups.end(), {std::move(forward), std::move(gradient), std::move(user)});
+  }
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    std::vector<Problem> forward, backward;
+    for (const std::int64_t seq : {1, 64, 1000, 8192}) {
+      AttentionBackwardProblem problem = backward_of(seq, seq % 7 + 1);
+      problem.dtype = dtype;
+      problem.score_mod =
+          "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {\n"
+          "  return score + aux.bias[k];\n}\n";
+      problem.mask_mod = "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return k % 2 == 0; }\n";
+      FieldType<std::vector<AttentionAux>>::set(problem.aux, "bias:f32[seq_kv]");
+      forward.push_back(to_problem(static_cast<const AttentionProblem&>(problem)));
+      problem.daux.add("bias");
+      backward.push_back(to_problem(problem));
+    }
+    groups.insert(groups.end(), {std::move(forward), std::move(backward)});
+  }
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const bool varlen : {false, true}) {
+      auto& group = groups.emplace_back();
+      for (const std::int64_t seq : {1, 64, 129, 1000, 8192})
+        for (const std::int64_t batch : {1, 64}) {
+          AttentionBackwardProblem problem = backward_of(seq, batch);
+          problem.kv_heads = 2;
+          problem.dtype = dtype;
+          problem.varlen = varlen;
+          if (varlen) problem.total_q = problem.total_kv = batch * seq;
+          group.push_back(to_problem(problem));
+        }
+    }
   for (const AttentionLayout layout : {AttentionLayout::bshd, AttentionLayout::bhsd})
     for (const DType dtype : {DType::f32, DType::bf16})
       for (const bool varlen : {false, true}) {
@@ -363,6 +431,31 @@ TEST(Capacity, OtherStreamsDropPlansDuringACapture) {
   expect_error([&] { engine.run(decode(6001), arrays, captured); }, ErrorCode::capturing, {"capture"});
   scripted.device->captured = nullptr;
   engine.run(decode(6001), arrays, captured);
+}
+
+// Each plan would hold four pieces of its own otherwise: for 200 training lengths, gigabytes.
+TEST(Capacity, BackwardPlansShareWorkspaces) {
+  constexpr std::int64_t lengths = 200, step = 20;  // up to 4000: the float32 sums of dq are part of it
+  for (const bool deterministic : {false, true})
+    for (const DType dtype : {DType::bf16, DType::f32}) {
+      ScriptedEngine scripted(fakes::in_mode(Mode::off));
+      std::vector<Plan> held;
+      std::set<std::int64_t> sizes;
+      for (std::int64_t i = 1; i <= lengths; ++i) {
+        AttentionBackwardProblem problem = backward_of(i * step);
+        problem.dtype = dtype;
+        problem.deterministic = deterministic;
+        held.push_back(scripted.engine->prepare(problem));
+        sizes.insert(held.back().state().executable->plan().workspace_bytes);
+      }
+      const auto largest = static_cast<std::uint64_t>(*sizes.rbegin());
+      EXPECT_GE(sizes.size(), 8u);
+      EXPECT_GT(largest, lengths * step * 8 * 4);
+      // Two size classes an octave, from 64 KiB on. The sizes of all are a sum of two geometric series.
+      const auto classes = 2 * (std::bit_width(largest) - 16) + 1;
+      EXPECT_LE(scripted.device->allocations, static_cast<int>(Workspaces::prepared) * classes);
+      EXPECT_LE(scripted.device->allocated_bytes, Workspaces::prepared * (largest * 7 / 2 + (64 << 10)) * 3 / 2);
+    }
 }
 
 TEST(Capacity, MemoryDoesNotGrowWithTheNumberOfShapes) {
