@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
 
 #include "api/dispatch/plan_table.h"
 #include "api/engine/compile_ahead.h"
@@ -16,16 +15,18 @@ namespace {
 
 using Level = EngineOptions::Level;
 
-/// Returns the text of what decides the source, with the configuration; nothing for a problem that contains source.
-std::optional<std::string> source_fields(const ParsedProblem& problem, const Config& config, std::int64_t capacity) {
+/// Returns the text of what decides the source, with the configuration.
+std::string source_fields(const ParsedProblem& problem, const Config& config, std::int64_t capacity) {
   const std::span<const FieldInfo> infos = problem.op().cached_fields();
   std::string text = problem.problem().op;
   if (capacity != 0) return text.append(" ").append(problem.capacity_class()).append(" ").append(config.text());
   auto info = infos.begin();  // the fields have this order, too
   for (const auto& [name, value] : problem.problem().fields) {
     while (info != infos.end() && info->name != name) ++info;
-    if (info == infos.end() || info->kind == FieldKind::text) return std::nullopt;
-    if (!info->runtime) text.append(" ").append(name).append("=").append(tunesmith::text(value));
+    if (info != infos.end() && info->runtime) continue;
+    const std::string of_field = tunesmith::text(value);
+    // The length, because a user's source may contain anything.
+    text.append(" ").append(name).append("=").append(std::to_string(of_field.size())).append(":").append(of_field);
   }
   return text.append(" ").append(config.text());
 }
@@ -121,8 +122,7 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
         return build(parts, request, state->config, phases);
       });
     };
-    const std::optional<std::string> decided_by = source_fields(*request.problem, state->config, state->capacity);
-    state->loaded = decided_by ? parts.plans->binaries.get(*decided_by, find_module) : find_module();
+    state->loaded = parts.plans->binaries.get(source_fields(*request.problem, state->config, state->capacity), find_module);
     if (built_here && !state->loaded->from_cache) {
       state->compile_ms += state->loaded->binary.compile_ms;
       if (state->origin == Origin::capacity) parts.compile_ahead->compiled(*request.problem);

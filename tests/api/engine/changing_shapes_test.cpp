@@ -7,11 +7,13 @@
 #include <bit>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include "api/dispatch/plan_table.h"
 #include "api/engine/config_choices.h"
 #include "templates/source_key.h"
 #include "tests/api/engine/fakes.h"
+#include "tuner/select.h"
 #include "tunesmith/rms_norm.h"
 #include "tunesmith/row_program.h"
 
@@ -126,6 +128,83 @@ TEST(TuningBuckets, ColumnsOfRowKernelsAreTunedOneByOne) {
   }
 }
 
+/// What tuning results of a problem are stored under.
+template <typename Typed>
+auto tuning_key_of(const Typed& problem) {
+  const KeyParts parts = find_op(problem.op()).parse(to_problem(problem))->key();
+  return std::tuple(parts.problem_class, tuned_n_cols(parts), parts.rows_bucket);
+}
+
+TEST(TuningBuckets, OfQueriesEndAtPowersOfTwoUpTo1024) {
+  const auto of_queries = [](std::int64_t seq_q) {
+    AttentionBackwardProblem problem = backward_of(seq_q);
+    problem.heads = 3;  // 3 * 2^k and the next numbers are in one bucket of rows
+    problem.seq_kv = 4096;
+    return problem;
+  };
+  const auto backward = [&](std::int64_t seq_q) { return tuning_key_of(of_queries(seq_q)); };
+  const auto forward = [&](std::int64_t seq_q) {
+    AttentionBackwardProblem backward_problem = of_queries(seq_q);
+    AttentionProblem& problem = backward_problem;
+    problem.varlen = true;  // so that no tile's padding counts
+    problem.total_q = seq_q;
+    problem.total_kv = 4096;
+    return tuning_key_of(problem);
+  };
+  for (const std::int64_t end : {64, 512}) {
+    EXPECT_NE(backward(end), backward(end + 1)) << end;
+    EXPECT_NE(forward(end), forward(end + 1)) << end;
+    EXPECT_EQ(backward(end - 1), backward(end)) << end;
+    EXPECT_EQ(forward(end + 1), forward(end + 2)) << end;
+  }
+  EXPECT_EQ(backward(1024), backward(1025));
+  EXPECT_EQ(forward(1024), forward(1025));
+}
+
+TEST(TuningBuckets, OfPaddedQueriesFollowTheTilesThatPadLess) {
+  const auto key = [](std::int64_t seq_q) {
+    AttentionProblem problem = decode(4096);
+    problem.heads = 3;
+    problem.seq_q = seq_q;
+    return tuning_key_of(problem);
+  };
+  EXPECT_NE(key(512), key(513));
+  EXPECT_EQ(key(513), key(576)) << "three tiles of 192 queries, or five of 128";
+  EXPECT_NE(key(576), key(577)) << "four tiles of 192, or five of 128";
+  EXPECT_EQ(key(577), key(640));
+  EXPECT_NE(key(640), key(641)) << "six tiles of 128 are four of 192";
+  EXPECT_EQ(key(641), key(682));
+}
+
+TEST(TuningBuckets, OfRowsOfAttentionEndAtPowersOfTwo) {
+  const auto key = [](std::int64_t batch, std::int64_t heads, std::int64_t seq_q) {
+    AttentionProblem problem = decode(4096);
+    problem.batch = batch;
+    problem.heads = heads;
+    problem.seq_q = seq_q;
+    return tuning_key_of(problem);
+  };
+  EXPECT_EQ(key(65, 1, 1), key(128, 1, 1));
+  EXPECT_NE(key(64, 1, 1), key(65, 1, 1));
+  EXPECT_NE(key(128, 1, 1), key(129, 1, 1));
+  EXPECT_EQ(key(64, 2, 1), key(32, 4, 1)) << "heads without a group count like batch entries";
+  EXPECT_NE(key(8, 4, 32), key(11, 3, 32)) << "1024 and 1056 rows";
+  EXPECT_EQ(key(9, 4, 32), key(11, 3, 32));
+}
+
+TEST(TuningBuckets, OfStridedRowsHaveTwoStepsAnOctave) {
+  const auto key = [](std::int64_t rows, std::int64_t inner) {
+    SoftmaxProblem problem = SoftmaxProblem::contiguous(rows, 100, DType::bf16);
+    problem.inner = inner;
+    return tuning_key_of(problem);
+  };
+  EXPECT_NE(key(4, 64), key(5, 64));
+  EXPECT_EQ(key(5, 64), key(6, 64));
+  EXPECT_NE(key(6, 64), key(7, 64));
+  EXPECT_EQ(key(7, 64), key(8, 64));
+  EXPECT_NE(key(8, 64), key(9, 64));
+}
+
 TEST(TuneShare, BoundsTuningOnFirstUse) {
   ScriptedEngine scripted(with_share(0.1, 7));
   Engine& engine = *scripted.engine;
@@ -232,6 +311,45 @@ TEST(NewLengths, NeedNeitherCacheNorCompilerNorLoader) {
   for (std::int64_t seq_kv = 1601; seq_kv < 1700; ++seq_kv) EXPECT_EQ(prepare_ms(seq_kv), 0) << seq_kv;
   EXPECT_EQ(scripted.device->loads, 1);
   EXPECT_EQ(engine.parts().plans->modules.size(), 1u);
+}
+
+// In modes that do not tune on first use, too, and for every kind of operation: a known bucket needs no work but to bind.
+TEST(NewLengths, OfEveryOperationNeedTheLoadedModuleOnly) {
+  constexpr std::int64_t first = 1600, last = 1700;
+  const auto loss = [](std::int64_t rows) {
+    CrossEntropyProblem problem = CrossEntropyProblem::contiguous(rows, 1000, DType::bf16);
+    problem.gradient = Gradient::separate;
+    return to_problem(problem);
+  };
+  const auto loss_backward = [](std::int64_t rows) {
+    return to_problem(CrossEntropyBackwardProblem::contiguous(rows, 1000, DType::bf16));
+  };
+  const auto attention_backward = [](std::int64_t seq) { return to_problem(backward_of(seq)); };
+  const auto layer_norm = [](std::int64_t rows) { return layer_norm_of(rows, 1000); };
+  const auto strided = [](std::int64_t rows) {
+    SoftmaxProblem problem = SoftmaxProblem::contiguous(rows, 20, DType::f32);
+    problem.inner = 12;
+    return to_problem(problem);
+  };
+  const std::vector<std::function<Problem(std::int64_t)>> problems{loss, loss_backward, attention_backward, layer_norm,
+                                                                   strided};
+  for (const Mode mode : {Mode::off, Mode::later})
+    for (const Specialize specialize : {Specialize::automatic, Specialize::exact})
+      for (const auto& problem_of : problems) {
+        EngineOptions options = fakes::in_mode(mode);
+        options.compile_ahead_jobs = 0;
+        ScriptedEngine scripted(options);
+        const auto prepare_ms = [&](std::int64_t length) {
+          const Plan plan = scripted.engine->prepare(problem_of(length), {.specialize = specialize});
+          const Phases& phases = plan.state().phases;
+          return phases.select_ms + phases.tune_ms + phases.digest_ms + phases.lookup_ms + phases.load_ms;
+        };
+        EXPECT_GT(prepare_ms(first), 0);
+        for (std::int64_t length = first + 1; length < last; ++length)
+          ASSERT_EQ(prepare_ms(length), 0) << problem_of(length).text() << ", mode " << name(mode);
+        EXPECT_EQ(scripted.device->loads, 1);
+        EXPECT_TRUE(scripted.tuned.empty());
+      }
 }
 
 /// Problems that differ only in fields that are not compiled in.
