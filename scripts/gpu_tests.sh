@@ -2,8 +2,8 @@
 # gpu_tests.sh BUILD_FOLDER [options of GoogleTest]: runs every test program with the label gpu, also where CTest cannot: on a
 # machine that the build was carried to (scripts/pack.sh). Lists skipped and failed tests. The last line is
 # "N passed, N failed, N skipped"; fails if a test failed or none ran. Each program runs as GPU_TESTS_SHARDS processes that share
-# its tests (default 1), GPU_TESTS_JOBS processes at a time (default 4). What is unfinished after GPU_TESTS_TIMEOUT seconds
-# (default 1800) is ended and has failed.
+# its tests (default 1), GPU_TESTS_JOBS processes at a time (default 4). low_memory_gpu_test, which fills the GPU's memory, runs
+# after all others and alone. What is unfinished after GPU_TESTS_TIMEOUT seconds (default 1800) is ended and has failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
@@ -37,8 +37,11 @@ run() {
 export -f run
 export end
 for program in "${programs[@]}"; do
+  [[ $program != */low_memory_gpu_test ]] || continue
   for ((shard = 0; shard < GTEST_TOTAL_SHARDS; ++shard)); do printf '%s\0' "$logs" "$shard" "$program" "$@"; done
-done | xargs -0 -n $((3 + $#)) -P "${GPU_TESTS_JOBS:-4}" bash -c 'run "$@"' run
+done | xargs --no-run-if-empty -0 -n $((3 + $#)) -P "${GPU_TESTS_JOBS:-4}" bash -c 'run "$@"' run
+[[ ! -x $build/tests/low_memory_gpu_test ]] ||
+  GTEST_TOTAL_SHARDS=1 TUNESMITH_FULL_MEMORY=1 run "$logs" 0 "$build/tests/low_memory_gpu_test" "$@"
 
 awk '
   /^\[ RUN      \] / { running = $4; reason = "" }
