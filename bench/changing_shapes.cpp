@@ -1,6 +1,9 @@
 // tunesmith_changing_shapes [decode|lengths|widths|training|buckets]...: what a program waits for whose shapes change from
 // call to call, in mode tune with the default options and an empty cache, and again with the cache that this leaves. Without
 // names: all loops. Needs a GPU.
+//
+// tunesmith_changing_shapes decode BATCH: a process that decodes once with an empty cache and ends, to be timed from
+// outside.
 
 #include <unistd.h>
 
@@ -8,16 +11,19 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "api/engine/plan_state.h"
 #include "bench/gpu.h"
+#include "tuner/select.h"
 #include "tuner/tune.h"
 
 namespace tunesmith::bench {
@@ -103,6 +109,9 @@ class DecodeLoop {
   }
   AttentionArrays arrays() const { return {.q = q_.data(), .k = k_.data(), .v = v_.data(), .o = o_.data()}; }
   std::vector<void*> launch_order() const { return {q_.data(), k_.data(), v_.data(), o_.data(), nullptr}; }
+  std::vector<NamedArray> named_arrays() const {
+    return {{"q", q_.data()}, {"k", k_.data()}, {"v", v_.data()}, {"o", o_.data()}};
+  }
 
  private:
   static constexpr std::int64_t heads = 32, kv_heads = 8, head_dim = 128;
@@ -110,16 +119,38 @@ class DecodeLoop {
   DeviceBuffer q_, k_, v_, o_;
 };
 
+/// Decodes all tokens and returns the host times of the calls.
+HostTimes decode_once(Engine& engine, const DecodeLoop& loop) {
+  HostTimes times;
+  for (std::int64_t kv = 1; kv <= DecodeLoop::most; ++kv)
+    times.time(engine, [&] { engine.run(loop.problem(kv), loop.arrays()); });
+  engine.synchronize();
+  return times;
+}
+
+/// Decodes once in a process that has done nothing else. Returns false without a GPU.
+bool decode_in_fresh_process(std::int64_t batch) {
+  const auto start = Clock::now();
+  const TemporaryCache cache;
+  const std::unique_ptr<Engine> engine = cache.engine();
+  if (engine == nullptr) return false;
+  const DecodeLoop loop(*engine, batch);
+  const HostTimes times = decode_once(*engine, loop);
+  std::printf("%s, default options, mode tune\ndecode, batch %lld, KV 1 to %lld, in a fresh process with an empty cache\n",
+              engine->device().name.c_str(), static_cast<long long>(batch), static_cast<long long>(DecodeLoop::most));
+  std::printf("  %.2f s from main() to the last token; median call %.1f us\n", seconds_since(start), times.median_us());
+  print_tuning(*engine);
+  return true;
+}
+
 void decode(std::int64_t batch) {
   const TemporaryCache cache;
   const auto start = Clock::now();
   const std::unique_ptr<Engine> engine = cache.engine();
   const DecodeLoop loop(*engine, batch);
-  HostTimes first, again, launch;
-  for (std::int64_t kv = 1; kv <= DecodeLoop::most; ++kv)
-    first.time(*engine, [&] { engine->run(loop.problem(kv), loop.arrays()); });
-  engine->synchronize();
+  const HostTimes first = decode_once(*engine, loop);
   const double first_pass_s = seconds_since(start);
+  HostTimes again, launch;
   const Plan plan = engine->prepare(loop.problem(1000));
   const std::vector<void*> arrays = loop.launch_order();
   for (std::int64_t kv = 1; kv <= DecodeLoop::most; ++kv) {
@@ -127,7 +158,8 @@ void decode(std::int64_t batch) {
     again.time(*engine, [&] { engine->run(loop.problem(kv), loop.arrays()); });
   }
   std::printf("decode, batch %lld, KV 1 to %lld\n", static_cast<long long>(batch), static_cast<long long>(DecodeLoop::most));
-  std::printf("  empty cache: %.2f s from engine to last token; median call %.1f us\n", first_pass_s, first.median_us());
+  std::printf("  empty cache, CUDA already started: %.2f s from engine to last token; median call %.1f us\n", first_pass_s,
+              first.median_us());
   print_tuning(*engine);
   std::printf("  second pass: %.2f us a token over a plan's launch of %.2f us\n", again.median_us() - launch.median_us(),
               launch.median_us());
@@ -194,18 +226,22 @@ void widths() {
                 });
 }
 
-/// Attention forward and loss with another sequence length at each step.
+/// Attention, its backward pass, and the loss with its gradient in the place of the logits, with another sequence length at
+/// each step.
 void training() {
   constexpr int steps = 200;
   constexpr std::int64_t batch = 4, heads = 16, head_dim = 128, most = 2048, vocabulary = 32000;
   cold_and_warm(
-      "training: 200 steps with sequence lengths from 256 to 2048, causal attention and loss, bf16", 90,
-      [&](Engine& engine, HostTimes& times) {
+      "training: 200 steps with sequence lengths from 256 to 2048, causal attention forward and backward and loss with its "
+      "gradient, bf16",
+      90, [&](Engine& engine, HostTimes& times) {
         const std::int64_t elements = batch * most * heads * head_dim;
         const DeviceBuffer q = random_numbers(engine, DType::bf16, elements, 1),
                            logits = random_numbers(engine, DType::bf16, batch * most * vocabulary, 1);
-        const DeviceBuffer o(engine, elements * 2), targets(engine, batch * most * 8), loss(engine, 4),
-            lse(engine, batch * most * 4);
+        const DeviceBuffer dout = random_numbers(engine, DType::bf16, elements, 1, 2);
+        const DeviceBuffer o(engine, elements * 2), dq(engine, elements * 2), dk(engine, elements * 2),
+            dv(engine, elements * 2), attention_lse(engine, batch * heads * most * 4), targets(engine, batch * most * 8),
+            loss(engine, 4), lse(engine, batch * most * 4);
         engine.parts().device->fill(targets.data(), 0, targets.bytes());
         std::mt19937_64 random(1);  // NOLINT(bugprone-random-generator-seed): every run has the same widths
         std::uniform_int_distribution<std::int64_t> length(256, most);
@@ -216,11 +252,34 @@ void training() {
           attention.seq_q = length(random);
           attention.head_dim = head_dim;
           attention.causal = Causal::top_left;
-          times.time(engine, [&] { engine.run(attention, {.q = q.data(), .k = q.data(), .v = q.data(), .o = o.data()}); });
           times.time(engine, [&] {
-            engine.run(CrossEntropyProblem::contiguous(batch * attention.seq_q, vocabulary, DType::bf16),
-                       {.logits = logits.data(), .targets = targets.data(), .loss = loss.data(), .lse = lse.data()});
+            engine.run(attention, {.q = q.data(),
+                                   .k = q.data(),
+                                   .v = q.data(),
+                                   .o = o.data(),
+                                   .lse = static_cast<float*>(attention_lse.data())});
           });
+          CrossEntropyProblem cross_entropy =
+              CrossEntropyProblem::contiguous(batch * attention.seq_q, vocabulary, DType::bf16);
+          cross_entropy.gradient = Gradient::in_place;
+          times.time(engine, [&] {
+            engine.run(cross_entropy, {.logits = logits.data(),
+                                       .targets = targets.data(),
+                                       .loss = loss.data(),
+                                       .lse = lse.data(),
+                                       .dlogits = logits.data()});
+          });
+          AttentionBackwardProblem backward;
+          static_cast<AttentionProblem&>(backward) = attention;
+          AttentionBackwardArrays arrays;
+          arrays.q = arrays.k = arrays.v = q.data();
+          arrays.o = o.data();
+          arrays.lse = static_cast<const float*>(attention_lse.data());
+          arrays.dout = dout.data();
+          arrays.dq = dq.data();
+          arrays.dk = dk.data();
+          arrays.dv = dv.data();
+          times.time(engine, [&] { engine.run(backward, arrays); });
         }
       });
 }
@@ -250,11 +309,21 @@ std::vector<double> mean_us(Device& device, const std::vector<std::function<void
   return means;
 }
 
+/// Returns the arrays in the order of a launch; nullptr for those that are not given.
+std::vector<void*> launch_order(const Plan& plan, const std::vector<NamedArray>& arrays) {
+  std::vector<void*> addresses;
+  for (const ArrayInfo& info : plan.arrays()) {
+    const auto given = std::ranges::find(arrays, std::string_view(info.name), &NamedArray::name);
+    addresses.push_back(given == arrays.end() ? nullptr : const_cast<void*>(given->address));
+  }
+  return addresses;
+}
+
 /// Tunes each length of one key, and runs each length with the configurations of all of them. A key takes the configuration
 /// of its first length, so any of them may be used for any other.
 template <typename MakeProblem>
 void measure_key(Engine& engine, const char* what, const std::vector<std::int64_t>& lengths, const MakeProblem& problem,
-                 const std::vector<void*>& arrays, BucketSummary& summary) {
+                 const std::vector<NamedArray>& arrays, BucketSummary& summary) {
   constexpr double allowed = 1.03;
   TuneOptions options;
   options.effort = Effort::quick;
@@ -277,7 +346,8 @@ void measure_key(Engine& engine, const char* what, const std::vector<std::int64_
       tuned_lengths.push_back(lengths[tuned]);
     }
     std::vector<std::function<void(Stream)>> works;
-    for (const Plan& plan : plans) works.emplace_back([&](Stream stream) { plan.launch(arrays, stream); });
+    for (const Plan& plan : plans)
+      works.emplace_back([plan, addresses = launch_order(plan, arrays)](Stream stream) { plan.launch(addresses, stream); });
     const std::vector<double> us = mean_us(*engine.parts().device, works);
     noise = std::max({noise, us[0] / us[1], us[1] / us[0]});
     for (std::size_t i = 2; i < us.size(); ++i) {
@@ -303,11 +373,12 @@ void measure_key(Engine& engine, const char* what, const std::vector<std::int64_
 /// Divides lengths of one bucket by their keys and measures each key with several of them.
 template <typename MakeProblem>
 void measure_bucket(Engine& engine, const char* what, const std::vector<std::int64_t>& lengths, const MakeProblem& problem,
-                    const std::vector<void*>& arrays, BucketSummary& summary) {
-  std::map<std::string, std::vector<std::int64_t>> keys;
+                    const std::vector<NamedArray>& arrays, BucketSummary& summary) {
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::vector<std::int64_t>> keys;
   for (const std::int64_t length : lengths) {
     const Problem generic = to_problem(problem(length));
-    keys[find_op(generic.op).parse(generic)->key().problem_class].push_back(length);
+    const KeyParts key = find_op(generic.op).parse(generic)->key();
+    keys[{key.problem_class, tuned_n_cols(key), key.rows_bucket}].push_back(length);
   }
   for (const auto& [key, of_key] : keys)
     if (of_key.size() > 1) measure_key(engine, what, of_key, problem, arrays, summary);
@@ -325,6 +396,59 @@ std::vector<std::int64_t> sample(std::int64_t first, std::int64_t last) {
   return lengths;
 }
 
+/// Returns the first size of the bucket, of two an octave, that ends at `end`.
+std::int64_t first_of_bucket(std::int64_t end) { return (end % 3 == 0 ? end * 2 / 3 : end * 3 / 4) + 1; }
+
+/// Attention and its backward pass: sequence lengths of several batches, and batches of one length.
+void measure_attention_buckets(Engine& engine, BucketSummary& summary) {
+  constexpr std::int64_t heads = 16, head_dim = 128, most = 2048, most_batch = 5;  // 8 of 1024 positions are fewer
+  const std::int64_t elements = most_batch * most * heads * head_dim;
+  const auto bytes = static_cast<std::size_t>(elements) * 2;
+  const DeviceBuffer q = random_numbers(engine, DType::bf16, elements, 1),
+                     dout = random_numbers(engine, DType::bf16, elements, 1, 2);
+  const DeviceBuffer o(engine, bytes), dq(engine, bytes), dk(engine, bytes), dv(engine, bytes),
+      lse(engine, most_batch * heads * most * 4);
+  const std::vector<NamedArray> forward{{"q", q.data()}, {"k", q.data()}, {"v", q.data()}, {"o", o.data()}};
+  // Any sums of exponentials take the same time, unless weights overflow.
+  const std::vector<float> large(lse.bytes() / 4, 30.0f);
+  engine.parts().device->copy_to_device(lse.data(), large.data(), lse.bytes());
+  std::vector<NamedArray> backward = forward;
+  for (const auto& [name, array] : std::vector<std::pair<const char*, const DeviceBuffer*>>{
+           {"lse", &lse}, {"dout", &dout}, {"dq", &dq}, {"dk", &dk}, {"dv", &dv}})
+    backward.push_back({name, array->data()});
+  const auto problem = [&](std::int64_t batch, std::int64_t length, Causal causal) {
+    AttentionBackwardProblem attention;
+    attention.batch = batch;
+    attention.heads = heads;
+    attention.seq_q = length;
+    attention.head_dim = head_dim;
+    attention.causal = causal;
+    return attention;
+  };
+  const auto measure = [&](const std::string& what, const std::vector<std::int64_t>& sizes, const auto& of_size) {
+    measure_bucket(
+        engine, what.c_str(), sizes,
+        [&](std::int64_t size) {
+          const AttentionBackwardProblem backward_problem = of_size(size);
+          const AttentionProblem& forward_problem = backward_problem;
+          return forward_problem;
+        },
+        forward, summary);
+    measure_bucket(engine, (what + ", backward").c_str(), sizes, of_size, backward, summary);
+  };
+  for (const Causal causal : {Causal::top_left, Causal::none}) {
+    const std::string name = causal == Causal::none ? "attention, 16 heads" : "causal attention, 16 heads";
+    for (const std::int64_t end : {1024, 1536, 2048})
+      measure(name + ", batch 4, sequence", sample(first_of_bucket(end), end),
+              [&](std::int64_t length) { return problem(4, length, causal); });
+    for (const std::int64_t batch : {3, 5})
+      measure(name + ", batch " + std::to_string(batch) + ", sequence", sample(first_of_bucket(2048), 2048),
+              [&](std::int64_t length) { return problem(batch, length, causal); });
+    measure(name + ", 1024 positions, batch", {3, 4, 5, 7, 8},
+            [&](std::int64_t batch) { return problem(batch, 1024, causal); });
+  }
+}
+
 /// How far the configuration of one length of a bucket is from the own tuning of another length in it.
 void buckets() {
   EngineOptions options = EngineOptions::from_environment();
@@ -335,30 +459,31 @@ void buckets() {
   BucketSummary summary;
   std::printf("buckets: time with the configuration of another length of the bucket over that with the length's own\n");
 
-  constexpr std::int64_t batch = 4, heads = 16, head_dim = 128, most = 2048;
-  const DeviceBuffer q = random_numbers(*engine, DType::bf16, batch * most * heads * head_dim, 1),
-                     o(*engine, batch * most * heads * head_dim * 2);
-  for (const std::int64_t end : {1024, 1536, 2048})
-    measure_bucket(
-        *engine, "causal attention, batch 4, 16 heads, sequence",
-        sample((end % 3 == 0 ? end * 2 / 3 : end * 3 / 4) + 1, end),
-        [&](std::int64_t length) {
-          AttentionProblem attention;
-          attention.batch = batch;
-          attention.heads = heads;
-          attention.seq_q = length;
-          attention.head_dim = head_dim;
-          attention.causal = Causal::top_left;
-          return attention;
-        },
-        {q.data(), q.data(), q.data(), o.data(), nullptr}, summary);
+  measure_attention_buckets(*engine, summary);
 
   constexpr std::int64_t rows = 32768, cols = 4096;
   const DeviceBuffer x = random_numbers(*engine, DType::bf16, rows * cols, 1), y(*engine, rows * cols * 2);
   for (const std::int64_t end : {256, 3072, 4096, 32768})
     measure_bucket(
-        *engine, "softmax of 4096 columns, rows", sample((end % 3 == 0 ? end * 2 / 3 : end * 3 / 4) + 1, end),
-        [&](std::int64_t length) { return SoftmaxProblem::contiguous(length, cols, DType::bf16); }, {x.data(), y.data()},
+        *engine, "softmax of 4096 columns, rows", sample(first_of_bucket(end), end),
+        [&](std::int64_t length) { return SoftmaxProblem::contiguous(length, cols, DType::bf16); },
+        {{"x", x.data()}, {"y", y.data()}}, summary);
+
+  const DeviceBuffer targets(*engine, rows * 8), loss(*engine, 4), lse(*engine, rows * 4);
+  engine->parts().device->fill(targets.data(), 0, targets.bytes());
+  for (const std::int64_t end : {256, 3072, 4096, 32768})
+    measure_bucket(
+        *engine, "loss and gradient of 4096 columns, rows", sample(first_of_bucket(end), end),
+        [&](std::int64_t length) {
+          CrossEntropyProblem problem = CrossEntropyProblem::contiguous(length, cols, DType::bf16);
+          problem.gradient = Gradient::separate;
+          return problem;
+        },
+        {{"logits", x.data()},
+         {"targets", targets.data()},
+         {"loss", loss.data()},
+         {"lse", lse.data()},
+         {"dlogits", y.data()}},
         summary);
 
   for (const std::int64_t sequences : {1, 64}) {
@@ -366,8 +491,8 @@ void buckets() {
     for (const std::int64_t end : {768, 3072, 8192})
       measure_bucket(
           *engine, sequences == 1 ? "decode, batch 1, KV" : "decode, batch 64, KV",
-          {(end % 3 == 0 ? end * 2 / 3 : end * 3 / 4) + 1, end * 7 / 8 - 3, end},
-          [&](std::int64_t length) { return loop.problem(length); }, loop.launch_order(), summary);
+          {first_of_bucket(end), end * 7 / 8 - 3, end}, [&](std::int64_t length) { return loop.problem(length); },
+          loop.named_arrays(), summary);
   }
   std::printf("  %d keys, worst %.3f, %d beyond 1.03, noise up to %.3f\n", summary.buckets, summary.worst, summary.beyond,
               summary.noise);
@@ -379,6 +504,16 @@ void buckets() {
 int main(int argc, char** argv) {
   using namespace tunesmith::bench;
   const std::vector<std::string_view> names(argv + 1, argv + argc);
+  constexpr const char* no_gpu = "tunesmith_changing_shapes: no GPU here, nothing measured";
+  if (names.size() == 2 && names[0] == "decode" && names[1].find_first_not_of("0123456789") == std::string_view::npos) {
+    const std::int64_t batch = std::strtoll(argv[2], nullptr, 10);
+    if (batch < 1 || batch > 64) {
+      std::fprintf(stderr, "tunesmith_changing_shapes: the batch is %s; allowed: 1 to 64\n", argv[2]);
+      return 2;
+    }
+    if (!decode_in_fresh_process(batch)) std::puts(no_gpu);
+    return 0;
+  }
   for (const std::string_view name : names)
     if (name != "decode" && name != "lengths" && name != "widths" && name != "training" && name != "buckets") {
       std::fprintf(stderr,
@@ -390,7 +525,7 @@ int main(int argc, char** argv) {
   {
     const auto engine = open_gpu();
     if (engine == nullptr) {
-      std::puts("tunesmith_changing_shapes: no GPU here, nothing measured");
+      std::puts(no_gpu);
       return 0;
     }
     std::printf("%s, default options, mode tune\n", engine->device().name.c_str());
