@@ -1,9 +1,10 @@
 #pragma once
 // How long a tuning run may still take, and whether it is still wanted.
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <utility>
 
 #include "tunesmith/error.h"
 
@@ -12,12 +13,14 @@ namespace tunesmith {
 /// Wall clock of one tuning run. Thread-safe but for restart().
 class Budget {
  public:
-  Budget(double seconds, const std::atomic<bool>* cancel) : total_s_(seconds), cancel_(cancel) {}
+  /// `now_s` returns seconds from any origin and never goes back; empty: the steady clock.
+  Budget(double seconds, const std::atomic<bool>* cancel, std::function<double()> now_s = {})
+      : now_s_(now_s ? std::move(now_s) : steady_s), start_s_(now_s_()), total_s_(seconds), cancel_(cancel) {}
 
   double total_s() const noexcept { return total_s_; }
-  double elapsed_s() const noexcept { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double elapsed_s() const { return now_s_() - start_s_; }
 
-  void restart() noexcept { start_ = Clock::now(); }
+  void restart() { start_s_ = now_s_(); }
 
   /// Throws Error(cancelled).
   void check_wanted() const {
@@ -26,9 +29,12 @@ class Budget {
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point start_ = Clock::now();
-  double total_s_;
+  static double steady_s() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+
+  std::function<double()> now_s_;
+  double start_s_, total_s_;
   const std::atomic<bool>* cancel_;
 };
 

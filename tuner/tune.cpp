@@ -35,7 +35,7 @@ class TuningRun {
         small_(problem.op().parse(problem_->verification_problem())),
         bench_(bench),
         options_(options),
-        budget_(options.budget_s, options.cancel) {}
+        budget_(options.budget_s, options.cancel, options.now_s) {}
 
   TuneResult run();
 

@@ -12,9 +12,10 @@ namespace tunesmith {
 
 struct TuneOptions {
   Effort effort = Effort::full;
-  double budget_s = 10;  ///< wall time for one key; the default configuration is measured whatever the budget
-  int jobs = 0;          ///< compile threads; 0: one per core
-  bool force = false;    ///< measure anew even when an exact record exists
+  double budget_s = 10;           ///< wall time for one key; the default configuration is measured whatever the budget
+  std::function<double()> now_s;  ///< what the budget is measured with: seconds from any origin; empty: the steady clock
+  int jobs = 0;                   ///< compile threads; 0: one per core
+  bool force = false;             ///< measure anew even when an exact record exists
   /// Times only the candidates that the trials of near records choose (tuner/neighbours.h), and some more if their times are
   /// not as predicted; the whole search space if the records are few or disagree. A later run without it measures the
   /// candidates that were left out.

@@ -260,6 +260,36 @@ TEST_F(Tune, RespectsTheBudget) {
   EXPECT_GE(rest.trials.size(), op.widths.size());
 }
 
+// Each run of a kernel takes a second, and each round of timing two.
+TEST_F(Tune, DividesTheBudgetOnAScriptedClock) {
+  double now_s = 1000;
+  options.now_s = [&] { return now_s; };
+  options.jobs = 1;
+  options.force = true;
+  device.on_timing = [&] { now_s += 2; };
+  add_widths(50);
+  for (const int width : op.widths)
+    scripts[width].kernel = [&](const fakes::AddOneParams& p, int) {
+      now_s += 1;
+      fakes::add_one(p);
+    };
+
+  options.budget_s = 20;
+  TuneResult result = tune_now();
+  EXPECT_EQ(result.verified, 6) << "the first candidates that take more than half of the budget, in two runs each";
+  // A warm-up and two rounds begin within 70% of the 8 s that are left. The default is timed five times whatever the budget.
+  EXPECT_EQ(device.rounds.size(), 1u + 2u + 5u);
+  EXPECT_EQ(result.wall_s, now_s - 1000);
+  EXPECT_LE(result.wall_s, tuning_limit_s(options.budget_s, 0));
+
+  now_s = 1000;
+  device.rounds.clear();
+  options.budget_s = 400;
+  result = tune_now();
+  EXPECT_EQ(result.verified, static_cast<int>(op.widths.size()));
+  EXPECT_NEAR(result.wall_s, options.budget_s, 2) << "a final that is cut off by the budget";
+}
+
 TEST_F(Tune, QuickEffortLeavesMoreTimeForCompiling) {
   add_widths(200);
   compiler.takes = std::chrono::milliseconds(50);

@@ -5,11 +5,13 @@
 
 #include <array>
 #include <bit>
+#include <cmath>
 #include <set>
 #include <thread>
 #include <tuple>
 
 #include "api/dispatch/plan_table.h"
+#include "api/engine/compile_ahead.h"
 #include "api/engine/config_choices.h"
 #include "templates/source_key.h"
 #include "tests/api/engine/fakes.h"
@@ -611,25 +613,47 @@ TEST(Capacity, MemoryDoesNotGrowWithTheNumberOfShapes) {
   EXPECT_LE(scripted.device->allocations, warm_allocations + 8) << "workspaces";
 }
 
+// Lengths of attention and widths of softmax, of which some are used so often that they get kernels of their own, and others
+// are compiled ahead.
 TEST(ChangingShapes, ManyThreads) {
   constexpr int threads = 64, calls = 100;
+  constexpr std::int64_t rows = 2, most_cols = 1600;
+  // Fewer than the 300 lengths and 400 widths, so that calls are dropped; more than the keys of widths, whose uses count.
+  constexpr std::size_t capacity = 450;
   EngineOptions options = with_share(0.1, 5);
-  options.plan_capacity = 32;
+  options.plan_capacity = capacity;
+  options.exact_after = 40;
+  options.compile_ahead_jobs = 4;
   ScriptedEngine scripted(options);
   const AttentionArrays arrays = far_arrays();
+  std::atomic<int> wrong{0};
   {
     std::vector<std::jthread> running;
     for (int t = 0; t < threads; ++t)
-      running.emplace_back([&scripted, &arrays, t] {
+      running.emplace_back([&scripted, &arrays, &wrong, t] {
+        std::vector<float> x(rows * most_cols, 0.0f), y(x.size());
         for (int i = 0; i < calls; ++i) {
           scripted.engine->run(decode(1 + (t * 7 + i * 13) % 300), arrays);
+          // Every other width is one of five.
+          const std::int64_t cols = i % 2 == 0 ? 4 * (1 + i % 5) : 4 * (1 + (t * 11 + i * 17) % (most_cols / 4));
+          scripted.engine->softmax(x.data(), y.data(), SoftmaxProblem::contiguous(rows, cols, DType::f32));
+          const auto last = static_cast<std::size_t>(rows * cols - 1);
+          if (std::fabs(y[last] * static_cast<float>(cols) - 1) > 1e-5f) ++wrong;
           if (i % 50 == 0) scripted.now_s = scripted.now_s + 1;
+          if (i == calls / 2) scripted.engine->tune_pending(0);
         }
       });
   }
-  EXPECT_GE(scripted.device->launches, threads * calls);
-  EXPECT_LE(scripted.engine->parts().plans->calls.size(), 32u);
+  scripted.engine->parts().compile_ahead->wait();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GE(scripted.device->launches, 2 * threads * calls);
+  EXPECT_LE(scripted.engine->parts().plans->calls.size(), capacity);
   EXPECT_EQ(scripted.engine->tuning().tuned_keys, static_cast<std::int64_t>(scripted.tuned.size()));
+  std::set<std::int64_t> of_their_own;
+  for (const std::int64_t cols : {4, 8, 12, 16, 20})
+    if (scripted.engine->prepare(SoftmaxProblem::contiguous(rows, cols, DType::f32)).capacity() == 0)
+      of_their_own.insert(cols);
+  EXPECT_EQ(of_their_own.size(), 5u);
 }
 
 }  // namespace

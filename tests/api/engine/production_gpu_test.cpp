@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <thread>
 
 #include "api/dispatch/plan_table.h"
 #include "api/engine/parts.h"
@@ -186,6 +187,44 @@ TEST_F(FewPlans, DroppedAfterACapture) {
     expect_result(*y, 1000);
     calls.exec_destroy(exec);
     calls.destroy(graph);
+  };
+  device.time_us({&work, 1}, false);
+}
+
+// Another thread drops every other plan, on a stream of its own, while a stream is captured. What was captured before, and a
+// plan that the program holds, stay in the graph.
+TEST_F(FewPlans, DroppedDuringACapture) {
+  Device& device = *engine_->parts().device;
+  const Driver& driver = dynamic_cast<const CudaDevice&>(device).driver();
+  const GraphCalls calls(driver);
+  const auto called = poisoned(), launched = poisoned();
+  const Plan held = engine_->prepare(problem(1000));
+  engine_->softmax(x_->data(), called->data(), problem(999));
+  held.launch(x_->data(), launched->data());
+  engine_->synchronize();
+  const std::function<void(Stream)> work = [&](Stream stream) {
+    cuda::StreamHandle other = nullptr;
+    driver.check(driver->stream_create(&other, cuda::stream_non_blocking), "cuStreamCreate", "making another stream");
+    ASSERT_EQ(calls.begin_capture(stream, 2), 0);  // CU_STREAM_CAPTURE_MODE_RELAXED
+    engine_->softmax(x_->data(), called->data(), problem(999), stream);
+    std::jthread([&] { use_others(other); }).join();
+    held.launch(x_->data(), launched->data(), stream);
+    GraphCalls::Handle graph = nullptr, exec = nullptr;
+    ASSERT_EQ(calls.end_capture(stream, &graph), 0);
+    EXPECT_NE(&held.state(), &engine_->prepare(problem(1000)).state()) << "it was not dropped";
+    ASSERT_EQ(calls.instantiate(&exec, graph, 0), 0);
+    for (int replay = 0; replay < 2; ++replay) {
+      device.fill(called->data(), 0xff, called->bytes());
+      device.fill(launched->data(), 0xff, launched->bytes());
+      EXPECT_EQ(calls.launch(exec, stream), 0);
+      device.synchronize(stream);
+      expect_result(*called, 999);
+      expect_result(*launched, 1000);
+      use_others(stream);
+    }
+    calls.exec_destroy(exec);
+    calls.destroy(graph);
+    driver->stream_destroy(other);
   };
   device.time_us({&work, 1}, false);
 }

@@ -1,6 +1,7 @@
 // Processes that share a cache file and ask for the same new key: one of them compiles and tunes.
 
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <new>
 
+#include "jit/cuda/measuring_lock.h"
 #include "tests/api/engine/fakes.h"
 #include "tuner/select.h"
 
@@ -251,6 +253,95 @@ TEST_F(SharedWork, ModeLaterTakesTheNearestRecordAtOnce) {
   EXPECT_LT(seconds_since(before), 3) << "compiled here, not waited for";
   shared_->stop = true;
   EXPECT_TRUE(finished_well(owner));
+}
+
+/// A GPU whose measurements wait for the measuring lock, but not long.
+class LockedDevice : public fakes::ScriptedDevice {
+ public:
+  explicit LockedDevice(std::filesystem::path lock_folder) : lock_folder_(std::move(lock_folder)) {}
+  std::vector<double> time_us(std::span<const std::function<void(Stream)>> works, bool flush_l2) override {
+    const MeasuringLock lock(lock_folder_, "GPU-1", 50ms);
+    return ScriptedDevice::time_us(works, flush_l2);
+  }
+
+ private:
+  std::filesystem::path lock_folder_;
+};
+
+/// An engine that tunes on `device`, and its warnings and those of its cache.
+struct TuningEngine {
+  TuningEngine(std::shared_ptr<fakes::ScriptedDevice> device, const std::filesystem::path& cache_file) {
+    auto parts = std::make_unique<Engine::Parts>();
+    parts->options = fakes::in_mode(Mode::tune);
+    parts->options.specialize = Specialize::exact;
+    parts->options.tune_budget_s = 0.2;
+    parts->options.log = [this](EngineOptions::Level level, const std::string& line) {
+      if (level == EngineOptions::Level::warning) warnings.push_back(line);
+    };
+    parts->device = std::move(device);
+    parts->compiler = std::make_shared<fakes::ScriptedCompiler>();
+    CacheOptions cache;
+    cache.file = cache_file;
+    cache.warn = [this](const std::string& line) { warnings.push_back(line); };
+    parts->cache = std::make_shared<Cache>(cache);
+    engine = std::make_unique<Engine>(std::move(parts));
+  }
+  /// Runs a softmax of zeros and checks its result.
+  void run(std::int64_t rows, std::int64_t cols) const {
+    std::vector<float> x(static_cast<std::size_t>(rows * cols), 0.0f), y(x.size(), -1.0f);
+    engine->softmax(x.data(), y.data(), SoftmaxProblem::contiguous(rows, cols, DType::f32));
+    for (const float value : y) ASSERT_FLOAT_EQ(value, 1.0f / static_cast<float>(cols));
+  }
+  Origin origin(std::int64_t rows, std::int64_t cols) const {
+    return engine->prepare(SoftmaxProblem::contiguous(rows, cols, DType::f32)).origin();
+  }
+
+  std::vector<std::string> warnings;
+  std::unique_ptr<Engine> engine;
+};
+
+TEST_F(SharedWork, AHeldMeasuringLockLeavesTheDefault) {
+  const pid_t holder = start([&] {
+    const MeasuringLock lock(folder_, "GPU-1");
+    ASSERT_TRUE(lock.across_processes());
+    shared_->tuned = 1;
+    while (!shared_->stop) std::this_thread::sleep_for(1ms);
+  });
+  shared_->go = true;
+  while (shared_->tuned == 0) std::this_thread::sleep_for(1ms);
+
+  const auto device = std::make_shared<LockedDevice>(folder_);
+  const TuningEngine tuning(device, {});
+  const Clock::time_point before = Clock::now();
+  for (const std::int64_t cols : {1000, 2000}) tuning.run(1, cols);
+  EXPECT_LT(seconds_since(before), 10);
+  EXPECT_EQ(device->measurements, 0);
+  EXPECT_EQ(tuning.engine->tuning().failed_keys, 2);
+  ASSERT_EQ(tuning.warnings.size(), 1u);
+  EXPECT_NE(tuning.warnings[0].find("another process has held the measuring lock"), std::string::npos) << tuning.warnings[0];
+
+  shared_->stop = true;
+  EXPECT_TRUE(finished_well(holder));
+  EXPECT_EQ(tuning.origin(1, 3000), Origin::tuned);
+}
+
+TEST_F(SharedWork, AFullDiskLeavesTuningAndLaunchesAsTheyAre) {
+  const std::filesystem::path disk = folder_ / "disk";
+  std::filesystem::create_directory(disk);
+  if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=64k") != 0) GTEST_SKIP() << "no permission to mount a file system";
+  std::ofstream(disk / "filler") << std::string(100'000, 'x');
+  {
+    const auto device = std::make_shared<fakes::ScriptedDevice>();
+    const TuningEngine tuning(device, disk / "cache.db");
+    EXPECT_EQ(tuning.origin(8, 1000), Origin::tuned);
+    EXPECT_GT(device->measurements, 0);
+    tuning.run(8, 1000);
+    EXPECT_EQ(tuning.origin(7, 1000), Origin::exact) << "the result lasts for the process";
+    EXPECT_EQ(tuning.engine->tuning().failed_keys, 0);
+    ASSERT_EQ(tuning.warnings.size(), 1u);
+    EXPECT_NE(tuning.warnings[0].find("full"), std::string::npos) << tuning.warnings[0];
+  }
+  EXPECT_EQ(umount(disk.c_str()), 0);
 }
 
 }  // namespace

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <numeric>
 #include <random>
 
@@ -78,6 +82,87 @@ TEST(Specialize, ExactAndCapacityDoNotDependOnWhatWasAskedBefore) {
       EXPECT_EQ(a.source(), b.source());
     }
   }
+}
+
+/// Returns the bits of a softmax of four random rows on the host executor.
+std::vector<float> softmax_on_host(Engine& engine, std::int64_t cols) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> number(0, 3);
+  std::vector<float> x(static_cast<std::size_t>(4 * cols)), y(x.size(), -1.0f);
+  std::ranges::generate(x, [&] { return number(random); });
+  engine.softmax(x.data(), y.data(), softmax_of(cols));
+  return y;
+}
+
+// The kernels themselves, on the host executor: a new engine, and one that has run other widths, kernels of the other kind
+// and the width itself often.
+TEST(Specialize, ExactAndCapacityGiveTheSameBitsWhateverWasAskedBefore) {
+  constexpr std::int64_t cols = 321;  // 32 lanes share a row in its own kernel, 16 in that of its bucket
+  std::string pattern = (std::filesystem::temp_directory_path() / "tunesmith-bits-XXXXXX").string();
+  const std::filesystem::path folder = mkdtemp(pattern.data());
+  std::array<std::vector<float>, 2> of_kinds;
+  for (const Mode mode : {Mode::off, Mode::tune})
+    for (const Specialize specialize : {Specialize::exact, Specialize::capacity}) {
+      EngineOptions options = options_of(specialize, mode, 2);
+      options.device = "host";
+      options.cache_file = folder / "cache.db";  // binaries only: compiled once for all engines
+      options.shipped_cache.clear();
+      options.system_caches.clear();
+      Engine first(options), second(options);
+      for (int i = 0; i < 3; ++i) {
+        softmax_on_host(second, 331);
+        second.prepare(softmax_of(cols), {.specialize = Specialize::automatic});
+        second.prepare(softmax_of(cols),
+                       {.specialize = specialize == Specialize::exact ? Specialize::capacity : Specialize::exact});
+      }
+      const std::vector<float> a = softmax_on_host(first, cols), b = softmax_on_host(second, cols);
+      EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0) << name(mode);
+      std::vector<float>& of_kind = of_kinds[specialize == Specialize::exact ? 0 : 1];
+      if (of_kind.empty()) of_kind = a;
+      EXPECT_EQ(std::memcmp(a.data(), of_kind.data(), a.size() * sizeof(float)), 0) << "in every mode without records";
+    }
+  EXPECT_NE(std::memcmp(of_kinds[0].data(), of_kinds[1].data(), of_kinds[0].size() * sizeof(float)), 0)
+      << "the kernels of both kinds round alike here, so this test could not see which one ran";
+  std::filesystem::remove_all(folder);
+}
+
+// As documented: `exact` names the kind of kernel. Which configuration it has follows from the records, of other widths,
+// too.
+TEST(Specialize, ExactFollowsRecordsAndCapacityDoesNot) {
+  EngineOptions options = options_of(Specialize::exact, Mode::tune);
+  options.tune_share = 0;
+  options.tune_allowance_s = 0;
+  FakeEngine fake(options);
+  Engine& engine = *fake.engine;
+  engine.parts().tuner = [](const ParsedProblem&) -> std::optional<Tuned> {
+    return Tuned{
+        {parse_fields("variant=two_pass,threads=96,unroll=2,blocks_per_sm=0,load=plain,load_again=plain,store=plain",
+                      "config")},
+        1,
+        0};
+  };
+  const auto threads_of = [&](std::int64_t cols, Mode mode) {
+    return engine.prepare(softmax_of(cols), {.mode = mode}).config().fields.integer("threads");
+  };
+  const Config of_bucket = engine.prepare(softmax_of(1100), {.specialize = Specialize::capacity}).config();
+  const std::int64_t by_default = threads_of(1100, Mode::tune);
+  EXPECT_EQ(engine.tune_pending(10), 1u);
+  EXPECT_EQ(threads_of(1100, Mode::tune), 96);
+  EXPECT_EQ(threads_of(1100, Mode::off), by_default) << "mode off reads no records";
+  EXPECT_NE(by_default, 96);
+  EXPECT_EQ(engine.prepare(softmax_of(1100), {.specialize = Specialize::capacity}).config(), of_bucket);
+
+  // A width without a record takes that of the nearest one.
+  FakeEngine near(options_of(Specialize::exact, Mode::replay));
+  const auto origin = [&](std::int64_t cols) { return near.engine->prepare(softmax_of(cols)).origin(); };
+  EXPECT_EQ(origin(2000), Origin::by_default);
+  TuningRecord record;
+  const ParsedProblemPtr neighbour = find_op("softmax").parse(to_problem(softmax_of(1100)));
+  record.key = tuning_key(*neighbour, near.device->info(), near.engine->parts().templates);
+  record.config = neighbour->default_config(near.device->info()).text();
+  near.engine->parts().cache->store_record(record, {});
+  EXPECT_EQ(origin(1104), Origin::nearest);
+  EXPECT_EQ(near.engine->prepare(softmax_of(1104), {.specialize = Specialize::capacity}).origin(), Origin::capacity);
 }
 
 TEST(Specialize, AutoGivesAWidthItsKernelWhenItIsUsedOften) {

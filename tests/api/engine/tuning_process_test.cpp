@@ -36,6 +36,7 @@ std::string own_arguments() {
     std::signal(SIGSEGV, SIG_DFL);  // sanitizers report it and exit instead
     raise(SIGSEGV);
   }
+  if (text == "is terminated") raise(SIGTERM);  // as by whoever watches over processes
   if (text == "hangs") {
     std::signal(SIGTERM, SIG_IGN);
     if (const std::string file = std::getenv(answer_variable); !file.empty()) std::ofstream(file) << "ready";
@@ -172,6 +173,18 @@ TEST_F(TuningProcess, AWrongDefaultIsAnError) {
 TEST_F(TuningProcess, ACrashLeavesTheDefault) {
   const Behavior behavior("crashes");
   expect_default_and_warning("a candidate crashed");
+}
+
+TEST_F(TuningProcess, ATerminatedProcessLeavesTheDefault) {
+  const Behavior behavior("is terminated");
+  expect_default_and_warning("ended with signal Terminated");
+}
+
+// As when another process holds the measuring lock, or the child got a SIGINT of the terminal.
+TEST_F(TuningProcess, ACancelledProcessLeavesTheDefault) {
+  const Behavior behavior("answers", answer_text(Error(ErrorCode::cancelled, "tuning was cancelled after 0.1 s")));
+  expect_default_and_warning("tuning was cancelled after 0.1 s");
+  EXPECT_EQ(fake.engine->tuning().pending_keys, 0);
 }
 
 TEST_F(TuningProcess, AHangIsKilledInTime) {

@@ -24,6 +24,9 @@ std::vector<Case> ragged_widths(const DeviceInfo& device);
 /// Returns row programs of narrow and of wide buckets, in every variant.
 std::vector<Case> program_widths(const DeviceInfo& device);
 
+/// Returns rows of f64 of every operation and of row programs, with two widths of each bucket.
+std::vector<Case> f64_widths(const DeviceInfo& device);
+
 /// Cases that run in one kernel: they differ only in the width and in strides.
 struct SharedKernel {
   std::vector<Case> cases;

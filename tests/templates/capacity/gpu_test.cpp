@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/capacity/cases.h"
 #include "tuner/verify.h"
@@ -36,6 +38,17 @@ TEST_F(CapacityGpu, BucketEndsInEveryVariant) {
   if (!has_clusters()) GTEST_SKIP() << "clusters need sm_90";
   verify_shared(test::bucket_ends_in_every_variant(device().info()));
 }
+
+TEST_F(CapacityGpu, RowPrograms) {
+  if (!has_clusters()) GTEST_SKIP() << "clusters need sm_90";
+  const std::vector<Case> cases = test::program_widths(device().info());
+  std::set<std::string> variants;
+  for (const Case& c : cases) variants.insert(c.config.variant());
+  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "two_pass", "warp"}));
+  verify_shared(cases);
+}
+
+TEST_F(CapacityGpu, F64) { verify_shared(test::f64_widths(device().info())); }
 
 TEST_F(CapacityGpu, RaggedRows) { verify_shared(test::ragged_widths(device().info())); }
 

@@ -72,6 +72,12 @@ TEST_F(CapacityHost, RowPrograms) {
   EXPECT_LT(verify_shared(cases), cases.size() / 2) << "kernels are not shared";
 }
 
+// What a GPU verifies: by_kernel() expects that a kernel's cases have one source.
+TEST(Capacity, WidthsOfF64ShareKernels) {
+  const std::vector<Case> cases = test::f64_widths(generic_device(parse_arch("sm_90a")));
+  EXPECT_LT(test::by_kernel(cases).size(), cases.size() * 3 / 4);
+}
+
 TEST(Capacity, BucketsBeginAfterTheOneBefore) {
   std::set<std::int64_t> buckets;
   for (std::int64_t cols = 1; cols <= 131072; ++cols) {
