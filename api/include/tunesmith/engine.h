@@ -57,9 +57,9 @@ struct EngineOptions {
   Effort effort = Effort::quick;
   /// Wall time for tuning one key, in seconds. Default 10.
   double tune_budget_s = 10;
-  /// Share of the time since the engine was created that tuning on first use may take. A key beyond it uses the nearest
-  /// record or the default configuration at once and is tuned when the share allows; see Engine::tuning(). 1: no bound.
-  /// Default 0.1.
+  /// Share of the time since the engine was created that its tuning on first use may take; each engine of a process has its
+  /// own. A key beyond it uses the nearest record or the default configuration at once and is tuned when the share allows;
+  /// see Engine::tuning(). 1: no bound. Default 0.1.
   double tune_share = 0.1;
   /// Seconds of tuning that are allowed before the share counts. Default 5.
   double tune_allowance_s = 5;
@@ -82,11 +82,14 @@ struct EngineOptions {
   std::size_t plan_capacity = 16384;
   /// Whether operations over rows get a kernel for each n_cols. With `automatic`, an n_cols has a kernel of its own if the
   /// cache has tuning records for it, if mode tune may measure it at once (tune_share), or after `exact_after` uses;
-  /// otherwise it shares a kernel with its bucket, which needs no compilation for most n_cols and takes 1% longer on an H200
-  /// in the geometric mean, up to 32% for some wide rows (bench/LOG.md). One kernel then replaces the other between two
-  /// calls: both are verified, but their results may differ by rounding. With `exact` and with `capacity`, a problem always
-  /// gets the same kernel. Plans that the caller holds never change. Records are looked up once for each problem class, so
-  /// those that another process adds later do not count. Default automatic.
+  /// otherwise it shares a kernel with its bucket, which needs no compilation for most n_cols and takes 1.3% longer on an
+  /// H200 in the geometric mean, at most 22% at one width (bench/results/changing_shapes.md). One kernel then replaces the
+  /// other between two calls: both are verified, but their results may differ by rounding. With `capacity`, a problem always
+  /// gets the same kernel, and with `exact` in mode off. In other modes, `exact` has the configuration of the n_cols' own
+  /// record, else that of the nearest record, else the default: it changes when such a record is stored. Plans that the
+  /// caller holds never change. `automatic` looks up which n_cols have records once for each problem class, so those that
+  /// another process adds later do not count. Loaded kernels stay as long as the engine: with `exact`, one for each n_cols.
+  /// Default automatic.
   Specialize specialize = Specialize::automatic;
   /// Uses of an n_cols, calls of prepare() and one-shot calls, after which `automatic` compiles a kernel for it: tens of
   /// milliseconds, once for all processes. 0: never. Default 1000.
