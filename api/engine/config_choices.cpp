@@ -35,6 +35,11 @@ std::string claim_text(const TuningKey& key) {
   return text;
 }
 
+void share_kernel(KeyChoice& choice, const std::string& key) {
+  choice.by_capacity = true;
+  choice.key = key;
+}
+
 bool may_tune(Mode mode) { return mode == Mode::tune || mode == Mode::later; }
 
 bool has_work(const PlanRequest& request, const Config& config, const DeviceInfo& device) {
@@ -146,7 +151,7 @@ ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::
   const bool may_share = request.specialize == Specialize::automatic && due == Due::if_allowed;
   if (may_share && !(tunes && request.mode == Mode::tune && share_.allows()) &&
       (request.mode == Mode::off || !has_records(*request.problem))) {
-    known->by_capacity = true;
+    share_kernel(*known, key);
     known->pending = tunes;
     if (tunes) remember_pending(request, key);
     return known;
@@ -168,14 +173,14 @@ ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::
   }
   if (request.mode == Mode::later && due != Due::tuned) {
     known->pending = true;
-    known->by_capacity = may_share;
+    if (may_share) share_kernel(*known, key);
     remember_pending(request, key);
     return known;
   }
   const std::optional<TuneShare::Run> run = due == Due::tuned ? std::optional(share_.start()) : share_.try_start();
   if (!run) {
     known->pending = true;
-    known->by_capacity = may_share;
+    if (may_share) share_kernel(*known, key);
     remember_pending(request, key);
     report_share();
     return known;
@@ -267,6 +272,8 @@ bool ConfigChoices::is_often(std::uint32_t uses) const noexcept {
 
 bool ConfigChoices::outgrows_capacity(const Plan::State& plan, Stream stream) {
   if (!is_often(plan.key_choice->uses.add()) || parts_.device->is_capturing(stream)) return false;
+  // The uses were counted here, but the table may have dropped the key among many others: they would be lost.
+  keys_.get(plan.key_choice->key, [&] { return plan.key_choice; });
   forget_plans_of(plan.key_choice);
   return true;
 }

@@ -42,6 +42,7 @@ struct KeyChoice {
   std::vector<KnownRecord> records;  ///< in the order of preference
   bool pending = false;              ///< not tuned yet, but it should be
   bool by_capacity = false;          ///< its problems run in the kernel for their bucket of n_cols
+  std::string key{};                 ///< of by_capacity: text of the tuning key
   mutable UseCounter uses{};         ///< of by_capacity
 };
 

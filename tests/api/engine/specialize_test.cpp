@@ -200,6 +200,20 @@ TEST(Specialize, AutoCountsOneShotCallsButNotDuringACapture) {
   EXPECT_EQ(never.compiler->compilations, 1);
 }
 
+// Also when the engine has dropped what it knew about the width, because it has seen more others than it keeps.
+TEST(Specialize, AutoCountsAWidthAmongManyOthers) {
+  EngineOptions options = options_of(Specialize::automatic, Mode::off, 20);
+  options.plan_capacity = 8;
+  FakeEngine fake(options);
+  for (std::int64_t i = 1; i <= 19; ++i) {
+    run_and_check(*fake.engine, 1100);
+    run_and_check(*fake.engine, 4 * i);
+  }
+  EXPECT_EQ(fake.engine->prepare(softmax_of(1104)).capacity(), 1536);
+  run_and_check(*fake.engine, 1100);
+  EXPECT_EQ(fake.engine->prepare(softmax_of(1100)).capacity(), 0);
+}
+
 TEST(Specialize, AutoIsExactForWidthsWithRecords) {
   FakeEngine fake(options_of(Specialize::automatic, Mode::replay));
   Engine::Parts& parts = fake.engine->parts();
