@@ -48,6 +48,20 @@ E2
 check 1 "3 passed, 2 failed, 1 skipped" "FAILED: crashing_gpu_test, in C.Two: it ended with status 134"
 
 rm "$folder"/tests/{failing,crashing}_gpu_test
+# Alone: after the others, and not in shards.
+program passing <<'E2'
+sleep 0.3
+printf '%s\n' '[ RUN      ] A.One' '[       OK ] A.One (3 ms)' '[ RUN      ] A.Two' '[       OK ] A.Two (4 ms)'
+touch "$0.ended"
+E2
+program low_memory <<'E2'
+printf '%s\n' '[ RUN      ] E.One'
+[[ ${TUNESMITH_FULL_MEMORY:-} == 1 && $GTEST_TOTAL_SHARDS == 1 && -e ${0/low_memory/passing}.ended ]] || exit 1
+printf '%s\n' '[       OK ] E.One (1 ms)'
+E2
+GPU_TESTS_SHARDS=2 check 0 "5 passed, 0 failed, 2 skipped"
+rm "$folder"/tests/low_memory_gpu_test
+
 program slow <<'E2'
 printf '%s\n' "[ RUN      ] D.Shard$GTEST_SHARD_INDEX"
 [[ $GTEST_SHARD_INDEX -eq 0 ]] || sleep 60
