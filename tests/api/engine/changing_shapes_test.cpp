@@ -317,7 +317,7 @@ TEST(NewLengths, NeedNeitherCacheNorCompilerNorLoader) {
 
 // In modes that do not tune on first use, too, and for every kind of operation: a known bucket needs no work but to bind.
 TEST(NewLengths, OfEveryOperationNeedTheLoadedModuleOnly) {
-  constexpr std::int64_t first = 1600, last = 1700;
+  constexpr std::int64_t first = 1600, last = 1620;
   const auto loss = [](std::int64_t rows) {
     CrossEntropyProblem problem = CrossEntropyProblem::contiguous(rows, 1000, DType::bf16);
     problem.gradient = Gradient::separate;
