@@ -84,6 +84,7 @@ std::vector<Option> options(bool combined = false) {
       {"window_left=9,window_right=7,causal=bottom-right"},
       {"varlen=1,batch=5,total_q=90,total_kv=110"},
       {"varlen=1,batch=5,total_q=90,total_kv=110,causal=bottom-right,layout=bhsd"},
+      {"varlen=1,batch=5,total_q=0,total_kv=110,alibi=1,dslopes=1,sinks=1,dsinks=1", {}, "no empty arrays"},
       {"", {{"mask_mod", stripes}}},
       {"block_mask=write", {{"mask_mod", stripes}}},
       {"block_mask=read", {{"mask_mod", stripes}}},
