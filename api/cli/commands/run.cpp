@@ -31,7 +31,7 @@ struct RunFlags {
   ConfigFlag config;
   std::vector<std::string> inputs, outputs;
   std::int64_t seed = 1;
-  bool json = false;
+  bool check_only = false, json = false;
 };
 
 std::int64_t rows_to_check(const std::vector<ArrayInfo>& arrays) {
@@ -110,7 +110,7 @@ int run(const RunFlags& flags) {
   arrays.fetch_outputs(host.arrays());
   report.check =
       parsed->check_outputs(host.arrays(), rows_to_check(infos), evaluate_on(device, plan.state().loaded->module));
-  if (report.check.passed && report.launched)
+  if (report.check.passed && report.launched && !flags.check_only)
     report.measurement = measure(
         device, [&](Stream stream) { plan.launch(arrays.addresses(), stream); }, report.cost.bytes());
   const std::string bad = check_targets ? bad_targets(problem, host.arrays()) : "";
@@ -169,6 +169,8 @@ void add_run(CLI::App& app, Parse& parse) {
     flags->engine.add_specialize(command);
     flags->config.add_to(command);
     flags->engine.add_cache(command);
+    command.add_flag("--check-only", flags->check_only,
+                     "launch once and check the result without measuring it, e.g. under compute-sanitizer");
     command.add_flag("--json", flags->json, "print one JSON object, nothing else");
     return [flags] { return run(*flags); };
   });

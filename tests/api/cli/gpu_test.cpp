@@ -29,6 +29,13 @@ TEST_F(CliGpuTest, TheFirstRunTunesAndTheSecondLoads) {
   EXPECT_EQ(run_json({"cache", "verify"})["healthy"], true);
 }
 
+TEST_F(CliGpuTest, CheckOnlyMeasuresNothing) {
+  const nlohmann::json result =
+      run_json({"run", "softmax", "--rows", "64", "--cols", "777", "--mode", "off", "--check-only"});
+  EXPECT_EQ(result["verified"], true) << result;
+  EXPECT_TRUE(result["time_us"].is_null()) << result;
+}
+
 TEST_F(CliGpuTest, TuneKeepsItsTrials) {
   const std::vector<std::string> arguments{"tune", "softmax", "--rows", "256", "--cols", "777", "--effort", "quick"};
   const nlohmann::json result = run_json(arguments);
