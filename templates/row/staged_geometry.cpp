@@ -22,8 +22,7 @@ void set_rounds(TypedConfig& config, const Shape& shape, std::int64_t cols, std:
   const auto bytes = static_cast<double>(at_once * cols * size_of(shape.input));
   const double wanted = std::log2(static_cast<double>(chunk_bytes) / bytes);
   config.rounds = 1 << std::clamp(static_cast<int>(std::lround(wanted)), 0, std::countr_zero(unsigned{most_rounds}));
-  const std::int64_t rows = shape.actual_cols == 0 ? shape.rows : shape.rows / 2;  // with which a bucket of rows begins
-  while (config.rounds > 1 && rows < at_once * config.rounds * device.sm_count * blocks_per_sm) config.rounds /= 2;
+  while (config.rounds > 1 && shape.rows < at_once * config.rounds * device.sm_count * blocks_per_sm) config.rounds /= 2;
   while (config.rounds < most_rounds && !why_not_staged(config, shape).empty()) config.rounds *= 2;
 }
 
