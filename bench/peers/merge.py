@@ -4,7 +4,7 @@
 
 The head becomes that of the last new run. A cell that is kept names the commit and the digest of the kernel it was measured
 with, and so do cells of earlier new runs at another commit; the pages say which these are. `earlier` in the head keeps commit,
-date and command of every run that still has cells. A cell that lost an implementation, because fewer peers were asked for, is
+date, command and GPU of every run that still has cells. A cell that lost an implementation, because fewer peers were asked for, is
 replaced only with --fewer-peers. Needs only Python.
 """
 import argparse
@@ -13,7 +13,7 @@ import sys
 import kernels
 import results
 
-HEAD = ("commit", "date", "command")
+HEAD = ("commit", "date", "command", "gpu")
 
 
 def implementations(cell):
@@ -42,7 +42,7 @@ def merged(old, new, fewer_peers=False):
         cells.append(replacement or (cell if same else kept(old, cell)))
     cells += fresh.values()
     commits = {cell.get("commit") for cell in cells}
-    earlier = [run for run in (*old.get("earlier", ()), {name: old[name] for name in HEAD}) if run["commit"] in commits]
+    earlier = [run for run in (*old.get("earlier", ()), {name: old[name] for name in HEAD if name in old}) if run["commit"] in commits]
     return {**{name: value for name, value in new.items() if name != "cells"}, "earlier": earlier, "cells": cells}, refused
 
 

@@ -75,7 +75,8 @@ def measured(source, *names):
         line += f" The run {run['stopped']}." if run.get("stopped") else ""
         lines += [line, "", "```", *(part.strip() for part in run["command"].split("; ")), "```", ""]
         for past in run.get("earlier", ()):
-            lines += [f"Cells of {past['commit']}, {past['date'][:10]}:", "", "```",
+            gpu = f", {past['gpu']}" if past.get("gpu", run["gpu"]) != run["gpu"] else ""
+            lines += [f"Cells of {past['commit']}, {past['date'][:10]}{gpu}:", "", "```",
                       *(part.strip() for part in past["command"].split("; ")), "```", ""]
     return lines[:-1]
 

@@ -82,8 +82,8 @@ struct EngineOptions {
   std::size_t plan_capacity = 16384;
   /// Whether operations over rows get a kernel for each n_cols. With `automatic`, an n_cols has a kernel of its own if the
   /// cache has tuning records for it, if mode tune may measure it at once (tune_share), or after `exact_after` uses;
-  /// otherwise it shares a kernel with its bucket, which needs no compilation for most n_cols and takes 1.3% longer on an
-  /// H200 in the geometric mean, at most 22% at one width (bench/results/changing_shapes.md). One kernel then replaces the
+  /// otherwise it shares a kernel with its bucket, which needs no compilation for most n_cols and takes 1.2% longer on an
+  /// H200 in the geometric mean, at most 17% at one width (bench/results/changing_shapes.md). One kernel then replaces the
   /// other between two calls: both are verified, but their results may differ by rounding. With `capacity`, a problem always
   /// gets the same kernel, and with `exact` in mode off. In other modes, `exact` has the configuration of the n_cols' own
   /// record, else that of the nearest record, else the default: it changes when such a record is stored. Plans that the
