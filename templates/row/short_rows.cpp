@@ -11,13 +11,14 @@ struct Accesses {
   int of_lane;  ///< the most that a lane has, unless a row has more than 32 times as many
 };
 
+/// Returns the accesses of kernels that write a few numbers for each row.
 Accesses for_sums(const Shape& shape, std::int64_t cols) {
   constexpr std::int64_t few_cols = 64;
   if (size_of(shape.input) >= 4 || cols >= few_cols) return {Access::vectors, 9};
   return {Access::pairs, 32};
 }
 
-/// For losses with their gradient, whose exchanges are longer.
+/// Returns those of losses with their gradient, whose exchanges are longer, so that lanes have more.
 Accesses for_gradients_of_losses(const Shape& shape, std::int64_t cols) {
   constexpr std::int64_t few_cols = 64, some_cols = 128;
   const bool even = starts_at_pairs(shape);
@@ -27,6 +28,7 @@ Accesses for_gradients_of_losses(const Shape& shape, std::int64_t cols) {
   return {Access::vectors, 6};
 }
 
+/// Returns those of other kernels that write rows.
 Accesses for_rows(const Shape& shape, std::int64_t cols) {
   constexpr std::int64_t few_cols = 64, some_cols = 128, many_cols = 384;
   const bool wide = size_of(shape.input) >= 4, several = shape.inputs > 1;
@@ -81,7 +83,7 @@ std::optional<TypedConfig> narrow_blocks(const Shape& shape, const DeviceInfo& d
       !shape.shifted() || !(even || elements))
     return std::nullopt;
   if (shape.is_masked() && (wide || !(several || columns))) return std::nullopt;
-  std::int64_t most_cols = wide ? 16384 : 12288;
+  std::int64_t most_cols = wide ? 16384 : 12288;  // beyond, whole vectors are as fast
   if (columns) most_cols = !wide ? 32768 : even ? 16384 : 8192;
   if (several) most_cols = wide ? 10240 : 16384;
   if (shape.is_loss()) most_cols = wide ? 8192 : 3072;

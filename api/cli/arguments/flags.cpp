@@ -31,8 +31,8 @@ void EngineFlags::add_device(CLI::App& command) {
 void EngineFlags::add_mode(CLI::App& command) {
   command
       .add_option("--mode", mode_,
-                  "tune: measure a problem without a record; replay, later: use records only; off: use the default "
-                  "configuration (default: $TUNESMITH_MODE, else tune)")
+                  "tune: measure what has no record; replay, later: records only; off: the default configuration "
+                  "(default: $TUNESMITH_MODE, else tune)")
       ->type_name("tune|later|replay|off");
 }
 
@@ -44,9 +44,9 @@ void EngineFlags::add_cache(CLI::App& command) {
 void EngineFlags::add_specialize(CLI::App& command, Specialize by_default) {
   specialize_by_default_ = by_default;
   command
-      .add_option("--specialize", specialize_,
-                  "compile kernels over rows for one number of columns, for all of its bucket, or for both (default: " +
-                      std::string(name(by_default)) + ")")
+      .add_option(
+          "--specialize", specialize_,
+          "row kernels for one number of columns, its bucket, or both (default: " + std::string(name(by_default)) + ")")
       ->type_name("exact|capacity|auto");
 }
 

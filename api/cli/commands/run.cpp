@@ -169,8 +169,7 @@ void add_run(CLI::App& app, Parse& parse) {
     flags->engine.add_specialize(command);
     flags->config.add_to(command);
     flags->engine.add_cache(command);
-    command.add_flag("--check-only", flags->check_only,
-                     "launch once and check the result without measuring it, e.g. under compute-sanitizer");
+    command.add_flag("--check-only", flags->check_only, "launch once and check the result, but do not measure");
     command.add_flag("--json", flags->json, "print one JSON object, nothing else");
     return [flags] { return run(*flags); };
   });
