@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# sanitize.sh BUILD_FOLDER [memcheck|racecheck|initcheck|synccheck]...: runs the problems of tests/sanitized_problems.txt under
-# compute-sanitizer, without tuning (default: memcheck and racecheck). Needs a GPU. Prints one line for each run, and the report of each
-# that found something; the last line counts them. Fails if a run found something, did not end in SANITIZE_TIMEOUT seconds
-# (default 120), or computed a wrong result. SANITIZE_JOBS runs at a time (default 8).
+# sanitize.sh BUILD_FOLDER [memcheck|racecheck|initcheck|synccheck]...: runs the problems of tests/sanitized_problems.txt
+# under compute-sanitizer, without tuning (default: memcheck and racecheck). Needs a GPU. Prints one line for each run, and
+# the report of each that found something; the last line counts them. Fails if a run found something, did not end in
+# SANITIZE_TIMEOUT seconds (default 120), or computed a wrong result. SANITIZE_JOBS runs at a time (default 8).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <string_view>
 
 #include "templates/attention_backward/config.h"
 #include "tunesmith/error.h"
@@ -107,6 +106,16 @@ bool two_kernels_are_faster(const Settings& settings, const DeviceInfo& device) 
   return both <= device.sm_count || (causal && of_keys <= device.sm_count);
 }
 
+/// Returns whether no option changes or hides scores, or drops weights.
+bool has_plain_scores(const attention::Settings& forward) {
+  return forward.softcap == 0 && forward.score_mod.empty() && forward.mask_mod.empty() && forward.dropout == 0;
+}
+
+/// Returns whether there are no ALiBi slopes, packed sequences and left ends of windows, either.
+bool is_plain(const attention::Settings& forward) {
+  return has_plain_scores(forward) && !forward.alibi && !forward.varlen && !forward.bounded_left();
+}
+
 /// Returns the kernels with wgmma of which one computes dk and dv and the other one dq, the best guess first. Without
 /// invalid ones.
 std::vector<TypedConfig> two_kernel_configs(const Settings& settings, const DeviceInfo& device) {
@@ -117,8 +126,7 @@ std::vector<TypedConfig> two_kernel_configs(const Settings& settings, const Devi
   config.kernels = 2;
   config.roles = widest > 128 ? Roles::gradients : Roles::keys;
   // Options that change or hide scores need registers next to tiles of 128.
-  const bool plain = forward.softcap == 0 && forward.score_mod.empty() && forward.mask_mod.empty() && forward.dropout == 0;
-  config.tile_q = config.dq_tile_kv = widest <= 64 && plain ? 128 : 64;
+  config.tile_q = config.dq_tile_kv = widest <= 64 && has_plain_scores(forward) ? 128 : 64;
   // Blocks of 128 queries, unless these are long and clearly fewer than run at the same time, or of different lengths.
   const std::int64_t many = std::int64_t{128} * device.sm_count * (forward.bounded_right() ? 4 : 3) / 4;
   config.dq_tile_q = widest > 128 && settings.rows() < many ? 64 : 128;
@@ -186,8 +194,7 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings, const DeviceInf
   // Measured without options, for two K/V tiles on each multiprocessor or more: at head_dim 64 persistent blocks are 1.02 to
   // 1.19 times as fast up to `most_keys`, and 1.01 beyond if deterministic and causal. At head_dim 96 and 128 they are
   // slower.
-  const bool unmodified = forward.softcap == 0 && forward.score_mod.empty() && !masked && forward.dropout == 0;
-  const bool plain = unmodified && !forward.alibi && !forward.varlen && !forward.bounded_left() && forward.group() == 1;
+  const bool unmodified = has_plain_scores(forward), plain = is_plain(forward) && forward.group() == 1;
   const bool causal = forward.bounded_right();
   TypedConfig persistent = helped;
   persistent.persistent = true;
@@ -278,9 +285,8 @@ std::vector<TypedConfig> other_head_splits(const TypedConfig& config) {
 /// under a causal mask at head_dim 128: 0.973 to 0.985 of the time with two blocks, 1.004 with four (bench/LOG.md).
 TypedConfig without_adders(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   const attention::Settings& forward = settings.forward;
-  const bool plain = forward.softcap == 0 && forward.score_mod.empty() && forward.mask_mod.empty() && forward.dropout == 0 &&
-                     !forward.alibi && !forward.varlen && !forward.bounded_left();
-  if (config.head_split != 2 || !config.adders || !plain || !forward.bounded_right() || config.tile_q != 64) return config;
+  if (config.head_split != 2 || !config.adders || config.tile_q != 64 || !is_plain(forward) || !forward.bounded_right())
+    return config;
   TypedConfig staged = config;
   staged.stages = 3;
   staged.ahead = true;

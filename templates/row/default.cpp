@@ -2,9 +2,9 @@
 // one computes while the other moves data. With fewer rows than multiprocessors, blocks share rows so that all are busy.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "templates/row/few_rows.h"
 #include "templates/row/geometry.h"
@@ -27,8 +27,7 @@ constexpr double most_masked_values = 32;
 /// exchanges of losses cost more than a few more loads (bench/LOG.md).
 std::int64_t vectors_of_lane(const Shape& shape) {
   const bool wide = size_of(shape.input) >= 4;
-  if (!shape.writes && shape.reduces) return 6;
-  if (shape.keeps_exponentials && !wide) return 6;
+  if ((!shape.writes && shape.reduces) || (shape.keeps_exponentials && !wide)) return 6;
   if (shape.inputs > 1) return shape.vectors_per_row() <= 32 ? 2 : 3;
   return shape.vectors_per_row() <= (wide ? 24 : 32) ? 3 : 4;
 }
