@@ -29,6 +29,14 @@ EngineOptions options_of(Specialize specialize, Mode mode = Mode::replay, std::u
   return options;
 }
 
+/// Returns options of mode tune whose share allows no tuning on first use.
+EngineOptions tuning_later(Specialize specialize) {
+  EngineOptions options = options_of(specialize, Mode::tune);
+  options.tune_share = 0;
+  options.tune_allowance_s = 0;
+  return options;
+}
+
 SoftmaxProblem softmax_of(std::int64_t cols, std::int64_t rows = 4) {
   return SoftmaxProblem::contiguous(rows, cols, DType::f32);
 }
@@ -129,10 +137,7 @@ TEST(Specialize, ExactAndCapacityGiveTheSameBitsWhateverWasAskedBefore) {
 // As documented: `exact` names the kind of kernel. Which configuration it has follows from the records, of other widths,
 // too.
 TEST(Specialize, ExactFollowsRecordsAndCapacityDoesNot) {
-  EngineOptions options = options_of(Specialize::exact, Mode::tune);
-  options.tune_share = 0;
-  options.tune_allowance_s = 0;
-  FakeEngine fake(options);
+  FakeEngine fake(tuning_later(Specialize::exact));
   Engine& engine = *fake.engine;
   engine.parts().tuner = [](const ParsedProblem&) -> std::optional<Tuned> {
     return Tuned{
@@ -231,10 +236,7 @@ TEST(Specialize, AutoIsExactForWidthsWithRecords) {
 
 // In mode tune, widths are tuned while the share allows it; the others run at once and are tuned on request.
 TEST(Specialize, AutoTunesWithinTheShare) {
-  EngineOptions options = options_of(Specialize::automatic, Mode::tune);
-  options.tune_share = 0;
-  options.tune_allowance_s = 0;
-  FakeEngine fake(options);
+  FakeEngine fake(tuning_later(Specialize::automatic));
   Engine& engine = *fake.engine;
   engine.parts().tuner = [&](const ParsedProblem& problem) -> std::optional<Tuned> {
     return Tuned{problem.default_config(fake.device->info()), 1, 0};
