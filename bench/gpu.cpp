@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <string_view>
 
 #include "templates/half.h"
 
@@ -16,6 +17,15 @@ std::unique_ptr<Engine> open_gpu(EngineOptions options) {
     if (error.code() != ErrorCode::no_device) throw;
     return nullptr;
   }
+}
+
+std::vector<void*> launch_order(const Plan& plan, const std::vector<NamedArray>& arrays) {
+  std::vector<void*> addresses;
+  for (const ArrayInfo& info : plan.arrays()) {
+    const auto given = std::ranges::find(arrays, std::string_view(info.name), &NamedArray::name);
+    addresses.push_back(given == arrays.end() ? nullptr : const_cast<void*>(given->address));
+  }
+  return addresses;
 }
 
 double median(std::vector<double> samples) {

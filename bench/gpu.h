@@ -17,6 +17,9 @@ std::unique_ptr<Engine> open_gpu(EngineOptions options = EngineOptions::from_env
 /// Returns normally distributed numbers. Zeros would draw less power and run faster.
 DeviceBuffer random_numbers(Engine& engine, DType dtype, std::int64_t elements, float deviation, unsigned seed = 1);
 
+/// Returns the arrays in the order of a launch; nullptr for those that are not given.
+std::vector<void*> launch_order(const Plan& plan, const std::vector<NamedArray>& arrays);
+
 double median(std::vector<double> samples);
 
 /// Returns the median device time of each work in microseconds over `rounds` rounds, after a warm-up round. A round runs
