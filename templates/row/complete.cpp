@@ -1,5 +1,7 @@
 // Completes a configuration of which the user pins some fields.
 
+#include <algorithm>
+
 #include "templates/row/geometry.h"
 #include "tunesmith/error.h"
 
@@ -12,9 +14,24 @@ Variant variant_of(const Value& named) {
   return config.variant;
 }
 
+/// Returns whether all fields that every configuration of the variant has are named.
+bool is_complete(const Config& config) {
+  const Value* const variant = config.fields.find("variant");
+  if (variant == nullptr) return false;
+  TypedConfig plain;
+  plain.variant = variant_of(*variant);
+  return std::ranges::all_of(plain.to_config().fields,
+                             [&](const auto& field) { return config.fields.contains(field.first); });
+}
+
 }  // namespace
 
 Config complete_config(const Config& partial, const Shape& shape, const DeviceInfo& device) {
+  // Recorded configurations are complete. The default, which takes longest, is not needed for them.
+  if (is_complete(partial))
+    if (const TypedConfig given = TypedConfig::parse(partial);
+        given.to_config() == partial && why_invalid(given, shape, device).empty())
+      return partial;
   const Value* const named_capacity = partial.fields.find("capacity");
   const bool has_capacity = named_capacity != nullptr && *named_capacity != Value(std::int64_t{0});
   TypedConfig typed = has_capacity ? capacity_config(shape, device) : default_config(shape, device);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "core/half_octave.h"
 
@@ -19,25 +18,27 @@ std::int64_t Shape::widest_vector() const noexcept {
   return std::min<std::int64_t>(widest, 16 / std::max(size_of(input), size_of(output)));
 }
 
-std::int64_t Shape::aligned_vector() const noexcept {
+Shape::Access Shape::access() const noexcept {
   const auto elements = [](const Rows& array, DType dtype) {
-    return std::gcd(array.alignment, array.stride * size_of(dtype)) / size_of(dtype);
+    const std::int64_t stride = array.stride * size_of(dtype);
+    // Alignments are powers of two, so the greatest common divisor takes no divisions.
+    return std::min(array.alignment, stride == 0 ? array.alignment : stride & -stride) / size_of(dtype);
   };
-  std::int64_t least = std::min(widest_vector(), elements(out, out.dtype.value_or(output)));
+  const std::int64_t most = widest_vector();
+  std::int64_t least = std::min(most, elements(out, out.dtype.value_or(output)));
   for (int i = 0; i < inputs; ++i) least = std::min(least, elements(in[static_cast<std::size_t>(i)], input_dtype(i)));
   for (int i = 0; i < more_outputs; ++i)
     least = std::min(least, elements(more_out[static_cast<std::size_t>(i)], more_output_dtype(i)));
-  return least;
+  const bool shifted = least != most && offsets_agree(most);
+  return {static_cast<int>(shifted ? most : least), shifted};
 }
 
-bool Shape::shifted() const noexcept {
-  const std::int64_t most = widest_vector();
-  if (aligned_vector() == most) return false;
+bool Shape::offsets_agree(std::int64_t vector) const noexcept {
   const Rows& first = in[0];
   const auto agrees = [&](const Rows& array, DType dtype, bool is_first) {
     const bool base_agrees =
-        is_first || (array.alignment >= most * size_of(dtype) && first.alignment >= most * size_of(input_dtype(0)));
-    return base_agrees && (array.stride - first.stride) % most == 0;
+        is_first || (array.alignment >= vector * size_of(dtype) && first.alignment >= vector * size_of(input_dtype(0)));
+    return base_agrees && (array.stride - first.stride) % vector == 0;
   };
   for (int i = 1; i < inputs; ++i)
     if (!agrees(in[static_cast<std::size_t>(i)], input_dtype(i), false)) return false;
@@ -46,13 +47,17 @@ bool Shape::shifted() const noexcept {
   return agrees(out, out.dtype.value_or(output), in_place);
 }
 
-int Shape::vector() const noexcept { return static_cast<int>(shifted() ? widest_vector() : aligned_vector()); }
-
-int Shape::line() const noexcept {
-  if (!shifted()) return 0;
+int Shape::line_of(const Access& access) const noexcept {
+  if (!access.shifted) return 0;
   constexpr std::int64_t line_bytes = 128;
   const bool is_long = cols * size_of(input_dtype(0)) >= 16 * line_bytes;
-  return is_long ? static_cast<int>(line_bytes / size_of(input_dtype(0))) : vector();
+  return is_long ? static_cast<int>(line_bytes / size_of(input_dtype(0))) : access.vector;
+}
+
+std::int64_t Shape::vectors_per_row() const noexcept {
+  const Access rows_access = access();
+  const std::int64_t before = rows_access.shifted ? line_of(rows_access) - 1 : 0;
+  return (cols + before + rows_access.vector - 1) / rows_access.vector;
 }
 
 std::int64_t Shape::resident_element_bytes() const noexcept {
@@ -100,13 +105,6 @@ std::string Shape::problem_class() const {
   return text;
 }
 
-bool Shape::few_and_long() const noexcept {
-  constexpr std::int64_t few = 256, very_few = 192, long_row = 128 << 10, medium_row = 76 << 10;
-  const std::int64_t row_bytes = (actual_cols == 0 ? cols : actual_cols) * resident_element_bytes();
-  return writes && reduces && !is_masked() && rows > 0 && rows <= few &&
-         row_bytes >= (rows <= very_few ? medium_row : long_row);
-}
-
 std::int64_t Shape::rows_bucket() const noexcept {
   constexpr std::int64_t most = std::int64_t{1} << 26, of_octave = 8;
   if (few_and_long()) {
@@ -135,6 +133,15 @@ std::int64_t columns_before(const Shape& shape) noexcept {
 }
 
 }  // namespace
+
+bool Shape::few_and_long() const noexcept {
+  // Ends of buckets of columns, so that all widths of a bucket have one kernel.
+  constexpr std::int64_t few = 256, very_few = 192, long_row = 112 << 10, medium_row = 80 << 10;
+  if (!writes || !reduces || is_masked() || rows < 1 || rows > few) return false;
+  const std::int64_t width = actual_cols == 0 ? cols : actual_cols;
+  const std::int64_t least = least_cols_of(capacity_of(width + columns_before(*this)));
+  return least * resident_element_bytes() > (rows <= very_few ? medium_row : long_row);
+}
 
 std::int64_t Shape::capacity() const noexcept {
   const std::int64_t before = columns_before(*this);

@@ -75,15 +75,15 @@ struct Shape {
   /// Returns whether an array has elements of one byte.
   bool has_bytes() const noexcept;
   /// Returns the elements per vector: 16 bytes of the widest dtype, or less if only less is aligned in all arrays.
-  int vector() const noexcept;
+  int vector() const noexcept { return access().vector; }
   /// Returns whether rows are not vector-aligned. Their offset is the same in all arrays, so one shift aligns all.
-  bool shifted() const noexcept;
+  bool shifted() const noexcept { return access().shifted; }
   /// Returns the alignment, in elements, of the position from which columns of a shifted row count: a 128-byte line of the
   /// first input, so that a warp touches as few lines as possible; a vector for short rows. 0: not shifted.
-  int line() const noexcept;
+  int line() const noexcept { return line_of(access()); }
   /// Returns the mask elements per load.
   int mask_vector() const noexcept { return shifted() ? 1 : static_cast<int>(options.mask_vector(vector())); }
-  std::int64_t vectors_per_row() const noexcept { return (cols + (shifted() ? line() - 1 : 0) + vector() - 1) / vector(); }
+  std::int64_t vectors_per_row() const noexcept;
   /// Returns the resident bytes per element over all inputs, as float32 with an additive mask.
   std::int64_t resident_element_bytes() const noexcept;
   /// Returns the resident bytes per element of the input with the fewest.
@@ -114,8 +114,16 @@ struct Shape {
   std::string capacity_class() const;
 
  private:
+  /// How all arrays are accessed.
+  struct Access {
+    int vector;    ///< elements
+    bool shifted;  ///< rows start between two vectors, at the same offset in all arrays
+  };
+  Access access() const noexcept;
+  int line_of(const Access& access) const noexcept;
   std::int64_t widest_vector() const noexcept;
-  std::int64_t aligned_vector() const noexcept;
+  /// Returns whether rows start at the same offset from vectors of this many elements in all arrays.
+  bool offsets_agree(std::int64_t vector) const noexcept;
 };
 
 }  // namespace tunesmith::row

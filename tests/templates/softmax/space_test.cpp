@@ -295,6 +295,9 @@ TEST(SoftmaxConfig, CompletesPartialAndExplainsInvalidConfigurations) {
       EXPECT_TRUE(complete(std::string("variant=") + variant, op, "rows=40,cols=24000")
                       .starts_with("variant=" + std::string(variant)))
           << op << " " << variant;
+  // A complete configuration means itself: the default of unaligned rows, which accesses pairs, adds nothing.
+  const std::string whole = "variant=warp,threads=64,lanes=32,load=plain,store=plain";
+  EXPECT_EQ(complete(whole, "softmax", "rows=4096,cols=902,dtype=bf16"), whole);
   const auto error = [&](const std::string& text, const char* fields = "rows=4096,cols=8192") -> std::string {
     try {
       return "accepted: " + complete(text, "softmax", fields);
