@@ -5,8 +5,8 @@
 
 namespace tunesmith::row {
 
-/// Columns up to which there is one bucket an octave: the lanes of a row are a power of two.
-inline constexpr std::int64_t most_cols_of_octaves = 32;
+/// Columns of the first bucket, and those up to which there is one bucket an octave: the lanes of a row are a power of two.
+inline constexpr std::int64_t most_cols_of_first_bucket = 8, most_cols_of_octaves = 16;
 /// Columns up to which there are two buckets an octave. Beyond, there are four: a multiprocessor holds few such rows, and
 /// room for columns that a row does not have would cost one of them.
 inline constexpr std::int64_t most_cols_of_wide_buckets = 2048;
@@ -16,8 +16,7 @@ inline constexpr std::int64_t most_cols_of_buckets = 131072;
 
 /// Returns the most columns of the bucket of `cols`: 40 buckets up to 131072 columns.
 constexpr std::int64_t capacity_of(std::int64_t cols) noexcept {
-  constexpr std::int64_t least = 4;
-  if (cols <= least) return least;
+  if (cols <= most_cols_of_first_bucket) return most_cols_of_first_bucket;
   const auto octave = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(cols)));
   if (cols <= most_cols_of_octaves) return octave;
   if (cols <= most_cols_of_wide_buckets) return half_octave(cols);
@@ -27,7 +26,7 @@ constexpr std::int64_t capacity_of(std::int64_t cols) noexcept {
 
 /// Returns the fewest columns of the bucket that ends at `capacity`.
 constexpr std::int64_t least_cols_of(std::int64_t capacity) noexcept {
-  if (capacity <= 4) return 1;
+  if (capacity <= most_cols_of_first_bucket) return 1;
   const auto octave = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(capacity)));
   if (capacity <= most_cols_of_octaves) return octave / 2 + 1;
   if (capacity > most_cols_of_wide_buckets) return capacity - octave / 8 + 1;

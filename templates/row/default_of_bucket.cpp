@@ -53,6 +53,9 @@ Shape middle_of_bucket(Shape shape) {
 TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t most_accesses = 16;  // of a lane whose accesses may be beyond the end
   constexpr std::int64_t narrow_cols = 64;
+  // Aligned rows up to which the lanes of the widest one cost the others up to 1.44 of their time, of losses with their
+  // gradient and of other operations.
+  const std::int64_t few_lanes_cols = shape.keeps_exponentials ? 32 : most_cols_of_first_bucket;
   TypedConfig config = best;
   if (shape.shifted() && shape.reduces) {
     // Lanes for narrow rows: those of the widest one would mostly have nothing to do.
@@ -72,8 +75,7 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
     config.threads = 32;
     config.registers = Registers::float32;
     bound_registers(config, config.view(shape), device);
-  } else if (!shape.shifted() && shape.keeps_exponentials && shape.cols <= most_cols_of_octaves) {
-    // With the lanes of the widest row, the others take up to 1.44 times as long as alone.
+  } else if (!shape.shifted() && shape.cols <= few_lanes_cols) {
     const TypedConfig usual = default_config(middle_of_bucket(shape), device);
     if (usual.variant == Variant::warp) config.lanes = usual.lanes;
   } else if (!shape.shifted() && shape.cols > narrow_cols && shape.column_bytes == 0) {

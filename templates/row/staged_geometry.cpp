@@ -48,7 +48,7 @@ std::int64_t elements_of_lane(const Shape& shape) {
     return few_cols ? 32 : 36 * staged_view(shape, 1).vector();
   }
   if (few_cols) return shape.is_loss() ? 40 : narrow || is_program(shape) ? 32 : 16;
-  if (is_program(shape) && narrow) return starts_at_pairs(shape) ? 24 : 20;
+  if (is_program(shape) && narrow) return 24;
   return 16;
 }
 
@@ -80,7 +80,9 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::in
   const bool four_warps =
       shape.writes && !shape.is_loss() && shape.inputs == 1 && lanes > 1 && !(shape.reads_columns() && cols > many_cols);
   TypedConfig config = staged(four_warps ? 128 : 64, lanes);
-  set_rounds(config, shape, (cols + shape.cols) / 2, chunk_bytes(shape, lanes, config.threads), device);
+  // For most rows of a bucket. Norms of 16 bits that start at pairs lose more with too many rows than with too few.
+  const bool fewer = shape.is_norm && is_narrow(shape) && starts_at_pairs(shape);
+  set_rounds(config, shape, fewer ? shape.cols : (cols + shape.cols) / 2, chunk_bytes(shape, lanes, config.threads), device);
   return config;
 }
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {

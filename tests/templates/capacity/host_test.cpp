@@ -142,7 +142,8 @@ TEST(Capacity, FewKernelsServeAllWidths) {
       for (const std::int64_t rows : {1, 300, 100000})
         for (const std::int64_t remainder : {0, 1}) {
           std::set<std::string> sources;
-          for (std::int64_t cols = 8 + remainder; cols <= 131072; cols += cols < 1024 ? 8 : (cols / 64 + 7) / 8 * 8) {
+          const std::int64_t first = remainder == 0 ? 8 : remainder;
+          for (std::int64_t cols = first; cols <= 131072; cols += cols < 1024 ? 8 : (cols / 64 + 7) / 8 * 8) {
             const ParsedProblemPtr problem =
                 find_op(op).parse({op, {{"rows", rows}, {"cols", cols}, {"dtype", std::string(dtype)}}});
             const Config config = problem->capacity_config(device).value();

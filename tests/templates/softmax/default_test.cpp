@@ -274,6 +274,11 @@ TEST(SoftmaxDefault, BucketsOfFewLongRowsAreNarrow) {
   EXPECT_EQ(bucket(256, 65536), 256);
   EXPECT_EQ(bucket(257, 65536), 512);
   EXPECT_EQ(bucket(75, 1024), 128) << "short rows";
+  // All widths of a bucket of columns are on the same side.
+  EXPECT_EQ(bucket(75, 20480), 128);
+  EXPECT_EQ(bucket(75, 20484), 80);
+  EXPECT_EQ(bucket(200, 28672), 256);
+  EXPECT_EQ(bucket(200, 28676), 208);
   for (std::int64_t rows = 1; rows <= 256; ++rows) {
     EXPECT_GE(bucket(rows, 65536), rows);
     EXPECT_LE(bucket(rows, 65536), rows + rows / 8 + 1);
