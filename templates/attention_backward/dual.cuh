@@ -236,6 +236,10 @@ __device__ __forceinline__ Dual tanhf(Dual x) {
   return x.through(value, (1.0f - value) * (1.0f + value));
 }
 __device__ __forceinline__ Dual tanh(Dual x) { return tanhf(x); }
+__device__ __forceinline__ Dual fast_tanhf(Dual x) {
+  const float value = user_text::fast_tanhf(x.value);
+  return x.through(value, (1.0f - value) * (1.0f + value));
+}
 __device__ __forceinline__ Dual erff(Dual x) {
   return x.through(::erff(x.value), 1.12837916709551257f * ::expf(-x.value * x.value));
 }

@@ -81,6 +81,7 @@ std::vector<Function> functions() {
       {"atanf(score) + atan2f(score, 2.0f)", [](double x) { return std::atan(x) + std::atan2(x, 2); }},
       {"sinhf(score) + coshf(score)", [](double x) { return std::sinh(x) + std::cosh(x); }},
       {"tanhf(score) + tanh(score / 3)", [](double x) { return std::tanh(x) + std::tanh(x / 3); }},
+      {"fast_tanhf(score) + fast_tanhf(-40 * score)", [](double x) { return std::tanh(x) + std::tanh(-40 * x); }},
       {"erff(score) - erfcf(2 * score)", [](double x) { return std::erf(x) - std::erfc(2 * x); }},
       {"to_float(score)", [](double x) { return x; }},
       {"polynomial(score)", [](double x) { return ((x + 2) * x - 3) * x * 0.25; }},
