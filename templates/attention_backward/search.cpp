@@ -106,15 +106,18 @@ bool two_kernels_are_faster(const Settings& settings, const DeviceInfo& device) 
   return both <= device.sm_count || (causal && of_keys <= device.sm_count);
 }
 
-/// Returns whether no option changes or hides scores, or drops weights.
-bool has_plain_scores(const attention::Settings& forward) {
-  return forward.softcap == 0 && forward.score_mod.empty() && forward.mask_mod.empty() && forward.dropout == 0;
+/// Returns whether no option changes scores or drops weights.
+bool keeps_scores(const attention::Settings& forward) {
+  return forward.softcap == 0 && forward.score_mod.empty() && forward.dropout == 0;
 }
 
-/// Returns whether there are no ALiBi slopes, packed sequences and left ends of windows, either.
-bool is_plain(const attention::Settings& forward) {
-  return has_plain_scores(forward) && !forward.alibi && !forward.varlen && !forward.bounded_left();
-}
+/// Returns whether no mask_mod hides scores, either.
+bool has_plain_scores(const attention::Settings& forward) { return keeps_scores(forward) && forward.mask_mod.empty(); }
+
+/// Returns whether there are no ALiBi slopes, packed sequences and left ends of windows.
+bool is_dense(const attention::Settings& forward) { return !forward.alibi && !forward.varlen && !forward.bounded_left(); }
+
+bool is_plain(const attention::Settings& forward) { return has_plain_scores(forward) && is_dense(forward); }
 
 /// Returns the kernels with wgmma of which one computes dk and dv and the other one dq, the best guess first. Without
 /// invalid ones.
@@ -192,8 +195,8 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings, const DeviceInf
   const bool long_causal = forward.bounded_right() && forward.seq_kv > few_keys;
   const bool masked = !forward.mask_mod.empty();
   // Measured without options, for two K/V tiles on each multiprocessor or more: at head_dim 64 persistent blocks are 1.02 to
-  // 1.19 times as fast up to `most_keys`, and 1.01 beyond if deterministic and causal. At head_dim 96 and 128 they are
-  // slower.
+  // 1.19 times as fast up to `most_keys`, and 1.01 beyond if deterministic and causal; 1.11 with a document mask of 1024
+  // positions, which leaves few tiles. At head_dim 96 and 128 they are slower.
   const bool unmodified = has_plain_scores(forward), plain = is_plain(forward) && forward.group() == 1;
   const bool causal = forward.bounded_right();
   TypedConfig persistent = helped;
@@ -203,10 +206,14 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings, const DeviceInf
   const bool many = (forward.seq_kv + kept - 1) / kept * forward.kv_heads * forward.batch >= many_blocks;
   const bool bf16 = forward.dtype == DType::bf16;  // f16 was not measured, and spills a little more
   const std::int64_t most_keys = !bf16 ? few_keys : causal ? 4096 : 2048;
-  const bool stays = plain && narrow && many && (forward.seq_kv <= most_keys || (bf16 && causal && settings.deterministic));
-  // Beyond 4096 keys a third stage gains more than the fourth warpgroup at head_dim 96, 1.04 under a causal mask, and at
-  // head_dim 128 without one.
-  if (plain && !narrow && !settings.deterministic && forward.seq_kv > 4096 && (widest <= 96 || !causal)) {
+  const bool masked_alone =
+      masked && keeps_scores(forward) && is_dense(forward) && forward.group() == 1 && !settings.deterministic;
+  const bool stays =
+      narrow && many &&
+      ((plain && (forward.seq_kv <= most_keys || (bf16 && causal && settings.deterministic))) || (bf16 && masked_alone));
+  // From 4096 keys on a third stage gains more than the fourth warpgroup at head_dim 96, 1.02 to 1.04 under a causal mask,
+  // and at head_dim 128 without one.
+  if (plain && !narrow && !settings.deterministic && forward.seq_kv >= 4096 && (widest <= 96 || !causal)) {
     TypedConfig staged = helped;
     staged.stages = 3;
     staged.ahead = true;
@@ -227,6 +234,15 @@ std::vector<TypedConfig> wgmma_configs(const Settings& settings, const DeviceInf
         configs.push_back(config);
       }
   if (!helps) configs.insert(configs.begin() + 1, helped);
+  if (!helps && !forward.score_mod.empty()) {
+    // Tiles of 128 queries spill where the function needs registers: 0.87 of their time for a soft cap, 1.07 for a bias.
+    TypedConfig narrower;
+    narrower.variant = Variant::wgmma;
+    narrower.tile_q = 64;
+    narrower.stages = 2;
+    narrower.ahead = true;
+    configs.insert(configs.begin(), narrower);
+  }
   if (!stays && unmodified && (narrow || forward.seq_kv <= few_keys)) configs.insert(configs.begin() + 1, persistent);
   if (!clusters_first) configs.insert(configs.begin() + (pairs ? 2 : std::ssize(configs)), clusters.begin(), clusters.end());
   return with_two();
