@@ -243,7 +243,8 @@ void check_address(const void* address, const ArrayFacts& array) {
   // Without elements nothing is touched, and an address may be anything.
   if (std::ranges::any_of(array.shape, [](const Extent& extent) { return extent.value <= 0; })) return;
   if (address == nullptr) throw Error(ErrorCode::invalid_argument, array.name, " is a null pointer; expected device memory");
-  const std::int64_t element = std::max<std::int64_t>(array.aligned_to, std::max<std::int64_t>(size_of(array.dtype), 1));
+  const std::int64_t promised = array.alignment == nullptr ? array.aligned_to : 0;  // the problem has the address's own
+  const std::int64_t element = std::max<std::int64_t>(promised, std::max<std::int64_t>(size_of(array.dtype), 1));
   if (reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(element) != 0)
     throw Error(ErrorCode::invalid_argument, array.name, " is at ", address, "; ", name(array.dtype),
                 " needs an address that is a multiple of ", element, " bytes");

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "templates/render.h"
@@ -238,7 +239,8 @@ TEST(RowProgramEngine, RunsInOneCallAndAsAPlan) {
   problem.program = "in x : f32[row, col]\nnum scale : f32 = 2\nsum s = x\nout y : f32[row, col] = x * scale + s\n";
   problem.rows = rows;
   problem.cols = cols;
-  std::vector<float> x(rows * cols), y(rows * cols, -1);
+  std::vector<float> memory(rows * cols + 1), y(rows * cols, -1);
+  const std::span<float> x(memory.data() + 1, rows * cols);  // not aligned to 16 bytes
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7);
   const auto expect = [&](float scale) {
     for (std::size_t r = 0; r < rows; ++r) {
@@ -253,6 +255,7 @@ TEST(RowProgramEngine, RunsInOneCallAndAsAPlan) {
   engine.run(problem, arrays);
   expect(2);
   problem.numbers = {{"scale", 3}};
+  problem.alignments = {{"x", 4}};
   const Plan plan = engine.prepare(problem);
   plan.launch(std::array<void*, 2>{x.data(), y.data()});
   expect(3);
