@@ -1,39 +1,47 @@
 #include "tuner/array_layout.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 namespace tunesmith {
 namespace {
 
-/// Calls visit(leading indices, offset of the innermost row) until it returns true.
-template <typename Visit>
-void over_inner_rows(const ArrayInfo& array, const Visit& visit) {
-  if (array.elements() == 0) return;
-  const std::size_t leading = array.shape.empty() ? 0 : array.shape.size() - 1;
-  std::vector<std::int64_t> index(leading, 0);
-  while (true) {
-    std::int64_t offset = 0;
-    for (std::size_t i = 0; i < leading; ++i) offset += index[i] * array.strides[i];
-    if (visit(index, offset)) return;
-    std::size_t digit = leading;
-    while (digit > 0 && ++index[digit - 1] == array.shape[digit - 1]) index[--digit] = 0;
-    if (digit == 0) return;
-  }
-}
+struct Dimension {
+  std::int64_t extent, stride;
+};
 
-std::int64_t inner_count(const ArrayInfo& array) { return array.shape.empty() ? 1 : array.shape.back(); }
+/// Returns the dimensions of more than one element, the largest stride first.
+std::vector<Dimension> dimensions_by_stride(const ArrayInfo& array) {
+  std::vector<Dimension> dimensions;
+  for (std::size_t i = 0; i < array.shape.size(); ++i)
+    if (array.shape[i] > 1) dimensions.push_back({array.shape[i], array.strides[i]});
+  std::ranges::stable_sort(dimensions, std::greater(), &Dimension::stride);
+  return dimensions;
+}
 
 }  // namespace
 
 std::vector<ElementRun> element_runs(const ArrayInfo& array) {
+  if (array.elements() == 0) return {};
+  std::vector<Dimension> outer = dimensions_by_stride(array);
+  while (!outer.empty() && outer.back().stride == 0) outer.pop_back();  // the same elements again
+  std::int64_t count = 1;
+  if (!outer.empty() && outer.back().stride == 1) {
+    count = outer.back().extent;
+    outer.pop_back();
+  }
   std::vector<ElementRun> runs;
-  over_inner_rows(array, [&](const auto&, std::int64_t offset) {
-    if (!runs.empty() && runs.back().begin + runs.back().count == offset)
-      runs.back().count += inner_count(array);
+  std::vector<std::int64_t> index(outer.size(), 0);
+  for (std::size_t digit = 1; digit > 0;) {
+    std::int64_t begin = 0;
+    for (std::size_t i = 0; i < outer.size(); ++i) begin += index[i] * outer[i].stride;
+    if (!runs.empty() && runs.back().begin + runs.back().count == begin)
+      runs.back().count += count;
     else
-      runs.push_back({offset, inner_count(array)});
-    return false;
-  });
+      runs.push_back({begin, count});
+    for (digit = outer.size(); digit > 0 && ++index[digit - 1] == outer[digit - 1].extent; --digit) index[digit - 1] = 0;
+  }
   std::ranges::sort(runs, {}, &ElementRun::begin);
   std::vector<ElementRun> joined;
   for (const ElementRun& run : runs) {
@@ -46,15 +54,20 @@ std::vector<ElementRun> element_runs(const ArrayInfo& array) {
 }
 
 std::string element_name(const ArrayInfo& array, std::int64_t offset) {
-  std::string name = array.name + "+" + std::to_string(offset);
-  over_inner_rows(array, [&](const std::vector<std::int64_t>& index, std::int64_t row) {
-    if (offset < row || offset >= row + inner_count(array)) return false;
-    name = array.name + "[";
-    for (const std::int64_t i : index) name += std::to_string(i) + ",";
-    name += std::to_string(offset - row) + "]";
-    return true;
-  });
-  return name;
+  std::vector<std::size_t> order(array.shape.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return array.strides[i]; });
+  std::vector<std::int64_t> index(order.size(), 0);
+  std::int64_t rest = offset;
+  for (const std::size_t i : order) {
+    if (array.strides[i] <= 0) continue;
+    index[i] = std::clamp<std::int64_t>(rest / array.strides[i], 0, array.shape[i] - 1);
+    rest -= index[i] * array.strides[i];
+  }
+  if (rest != 0 || array.elements() == 0) return array.name + "+" + std::to_string(offset);
+  std::string name;
+  for (const std::int64_t i : index) name += (name.empty() ? "" : ",") + std::to_string(i);
+  return array.name + "[" + (name.empty() ? "0" : name) + "]";
 }
 
 std::vector<std::size_t> storage_owners(const std::vector<ArrayInfo>& arrays) {

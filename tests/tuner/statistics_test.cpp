@@ -69,6 +69,18 @@ TEST(ArrayLayout, MergesContiguousRows) {
   EXPECT_EQ(count(strided({2, 3, 4, 8}, {100, 8, 24, 1})), 2u);
 }
 
+TEST(ArrayLayout, FollowsStridesBetweenInnermostElements) {
+  EXPECT_EQ(element_runs(strided({4, 5}, {1, 4})).size(), 1U);  // transposed
+  const std::vector<ElementRun> gaps = element_runs(strided({3, 2, 4}, {1, 30, 6}));
+  ASSERT_EQ(gaps.size(), 8U);
+  EXPECT_EQ(gaps[1].begin, 6);
+  EXPECT_EQ(gaps[1].count, 3);
+  EXPECT_EQ(element_runs(strided({4, 5}, {0, 2})).size(), 5U);
+  EXPECT_EQ(element_runs(strided({4, 5}, {1, 0})).at(0).count, 4);
+  EXPECT_EQ(element_name(strided({3, 2, 4}, {1, 30, 6}), 30 + 2 * 6 + 1), "y[1,1,2]");
+  EXPECT_EQ(element_name(strided({3, 2, 4}, {1, 30, 6}), 4), "y+4") << "in a gap";
+}
+
 TEST(ArrayLayout, NamesElements) {
   const ArrayInfo rows = strided({4, 5}, {7, 1});
   EXPECT_EQ(element_name(rows, 7 * 3 + 4), "y[3,4]");

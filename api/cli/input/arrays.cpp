@@ -20,17 +20,22 @@ std::vector<std::string> names_of(const std::vector<ArrayInfo>& arrays, bool Arr
   return names;
 }
 
-/// Calls visit(index of the first element in the strided array, elements) for every run of adjacent elements, row-major.
+/// Elements of an array that follow each other in a file: the first one, and the distance to the next in memory.
+struct Run {
+  std::int64_t first, elements, step;
+};
+
+/// Calls visit(run) for the elements of every innermost row, row-major.
 template <typename Visit>
 void over_runs(const ArrayInfo& info, const Visit& visit) {
   if (info.elements() == 0) return;
   const std::size_t rank = info.shape.size();
-  const std::int64_t run = rank == 0 ? 1 : info.shape[rank - 1];
+  Run run{0, rank == 0 ? 1 : info.shape[rank - 1], rank == 0 ? 1 : info.strides[rank - 1]};
   std::vector<std::int64_t> index(rank, 0);
   for (;;) {
-    std::int64_t offset = 0;
-    for (std::size_t d = 0; d + 1 < rank; ++d) offset += index[d] * info.strides[d];
-    visit(offset, run);
+    run.first = 0;
+    for (std::size_t d = 0; d + 1 < rank; ++d) run.first += index[d] * info.strides[d];
+    visit(run);
     std::size_t d = rank < 2 ? 0 : rank - 1;
     for (; d > 0; --d) {
       if (++index[d - 1] < info.shape[d - 1]) break;
@@ -141,8 +146,13 @@ void HostArrays::fill(const Op& op, const Problem& problem, std::uint64_t seed, 
     const auto file = files.find(array.info.name);
     if (file == files.end()) continue;
     const std::int64_t size = size_of(array.info.dtype);
-    over_runs(array.info, [&](std::int64_t offset, std::int64_t elements) {
-      file->second->read(array.data + offset * size, elements * size);
+    std::vector<std::byte> packed;
+    over_runs(array.info, [&](const Run& run) {
+      if (run.step == 1) return file->second->read(array.data + run.first * size, run.elements * size);
+      packed.resize(static_cast<std::size_t>(run.elements * size));
+      file->second->read(packed.data(), run.elements * size);
+      for (std::int64_t i = 0; i < run.elements; ++i)
+        std::copy_n(packed.data() + i * size, size, array.data + (run.first + i * run.step) * size);
     });
   }
 }
@@ -163,8 +173,14 @@ void write_array(const HostArray& array, bool one_row, const std::filesystem::pa
   if (one_row && shape.size() == 2 && shape[0] == 1) shape.erase(shape.begin());
   writer.write_header({npy_type(array.info.dtype), shape});
   const std::int64_t size = size_of(array.info.dtype);
-  over_runs(array.info,
-            [&](std::int64_t offset, std::int64_t elements) { writer.write(array.data + offset * size, elements * size); });
+  std::vector<std::byte> packed;
+  over_runs(array.info, [&](const Run& run) {
+    if (run.step == 1) return writer.write(array.data + run.first * size, run.elements * size);
+    packed.resize(static_cast<std::size_t>(run.elements * size));
+    for (std::int64_t i = 0; i < run.elements; ++i)
+      std::copy_n(array.data + (run.first + i * run.step) * size, size, packed.data() + i * size);
+    writer.write(packed.data(), run.elements * size);
+  });
   writer.commit();
 }
 

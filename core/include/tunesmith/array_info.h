@@ -15,7 +15,7 @@ struct ArrayInfo {
   bool optional = false;               ///< a launch accepts nullptr for it
   DType dtype = DType::f32;
   std::vector<std::int64_t> shape;
-  std::vector<std::int64_t> strides;  ///< elements; the last one is 1, and 0 broadcasts
+  std::vector<std::int64_t> strides;  ///< elements, in any order; 0 broadcasts
   std::int64_t alignment = 1;         ///< promised alignment of the base address in bytes
   std::string alignment_field{};      ///< the problem's field that promises `alignment`; empty: none
   std::string in_place_of{};          ///< the input whose memory this output uses; empty: its own memory

@@ -52,6 +52,37 @@ TEST_F(CliTest, RowProgramsOfIntegersAndBooleans) {
   EXPECT_EQ(values_in<unsigned char>(read("n.npy")), (std::vector<unsigned char>{0, 0, 0, 1}));
 }
 
+// softmax has a field for each stride.
+TEST_F(CliTest, FilesOfSoftmaxWithStridesOfPositions) {
+  write("x.npy", npy<float>(NpyType::f4, {1, 2, 2}, {0, 50, 0, 0}));
+  const nlohmann::json result = run_json({"run",
+                                          "softmax",
+                                          "--device",
+                                          "host",
+                                          "--inner",
+                                          "2",
+                                          "--x-col-stride",
+                                          "1",
+                                          "--x-inner-stride",
+                                          "2",
+                                          "--y-inner-stride",
+                                          "3",
+                                          "--y-col-stride",
+                                          "1",
+                                          "--y-row-stride",
+                                          "6",
+                                          "--input",
+                                          "x=" + path("x.npy"),
+                                          "--output",
+                                          "y=" + path("y.npy")});
+  EXPECT_EQ(result["verified"], true);
+  const std::vector<float> y = floats_in(read("y.npy"));
+  ASSERT_EQ(y.size(), 4U);
+  EXPECT_FLOAT_EQ(y[0], 0.5F);
+  EXPECT_FLOAT_EQ(y[1], 1);
+  EXPECT_FLOAT_EQ(y[2], 0.5F);
+}
+
 TEST_F(CliTest, RowProgramRunsByAShippedName) {
   const nlohmann::json result = run_json(
       {"run", "row_program", "--device", "host", "--program", "rms_norm", "--rows", "5", "--cols", "77", "--dtype", "bf16"});

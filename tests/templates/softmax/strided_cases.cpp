@@ -91,6 +91,9 @@ std::vector<Problem> strided_problems(std::int64_t positions) {
   layouts.push_back(layout);
   layout = plain(1, 5003, 16);
   layouts.push_back(layout);
+  layout = plain(positions, 33, 8);  // an output of adjacent columns, with gaps
+  layout.out = {33 * 8 * 2, 1, 33 * 2};
+  layouts.push_back(layout);
 
   constexpr DType dtypes[] = {DType::f32, DType::f16, DType::bf16};
   std::vector<Problem> problems;
