@@ -97,14 +97,14 @@ void fill_rows(const HostArray& input, const MakeRow& make) {
   if (info.elements() == 0) return;
   if (info.shape.size() == 3) return fill_strided(input, make);
   const bool one_row = info.shape.size() == 1;
-  const std::int64_t cols = info.shape.back(), stride = one_row ? 0 : info.strides[0];
+  const std::int64_t cols = info.shape.back(), stride = one_row ? 0 : info.strides[0], step = info.strides.back();
   const std::int64_t rows = one_row ? 1 : stride == 0 ? std::min<std::int64_t>(info.shape[0], 1) : info.shape[0];
   over_rows(rows, cols, [&](std::int64_t begin, std::int64_t end) {
     std::vector<double> values(static_cast<std::size_t>(cols));
     for (std::int64_t row = begin; row < end; ++row) {
       make(row, values);
       for (std::int64_t column = 0; column < cols; ++column)
-        write_element(info.dtype, input.data, row * stride + column, values[static_cast<std::size_t>(column)]);
+        write_element(info.dtype, input.data, row * stride + column * step, values[static_cast<std::size_t>(column)]);
     }
   });
 }

@@ -16,7 +16,7 @@ struct Elements {
   std::int64_t rows() const { return info.shape[0] * inner(); }
   /// Returns the index of an element in memory.
   std::int64_t at(std::int64_t row, std::int64_t column) const {
-    if (info.shape.size() == 2) return row * info.strides[0] + column;
+    if (info.shape.size() == 2) return row * info.strides[0] + column * info.strides[1];
     return row / inner() * info.strides[0] + row % inner() * info.strides[2] + column * info.strides[1];
   }
 };

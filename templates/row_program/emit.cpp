@@ -12,8 +12,12 @@ namespace {
 /// Writes the struct Program.
 class Writer {
  public:
-  explicit Writer(const Program& program)
-      : program_(program), value_texts_(program), kept_(kept_nodes(program)), wide_(computes_in_f64(program)) {}
+  Writer(const Program& program, bool any_strides)
+      : program_(program),
+        value_texts_(program),
+        kept_(kept_nodes(program)),
+        wide_(computes_in_f64(program)),
+        any_strides_(any_strides) {}
 
   std::string definition(const std::vector<std::string>& column_types) {
     std::string monoids;
@@ -320,6 +324,14 @@ class Writer {
     return text + "  }\n";
   }
 
+  /// Returns the initializer of an array [row, col].
+  std::string full_array(const std::string& name, bool is_first) const {
+    const std::string rows = is_first ? "params.row.input[0], params.row.input_stride[0]"
+                                      : "params." + address_member(name) + ", params." + stride_member(name);
+    return "{" + rows + (any_strides_ ? ", params." + columns_member(name) + ", params." + vectors_member(name) : "") +
+           "};\n";
+  }
+
   std::string accessors() const {
     std::string inputs, outputs_text, columns;
     const auto condition = [](int which) { return "    if constexpr (which == " + std::to_string(which) + ") return "; };
@@ -329,39 +341,37 @@ class Writer {
       const int which = position(program_.inputs, i);
       if (input.kind == Kind::col) columns += condition(which) + "params." + address_member(input.name) + ";\n";
       if (input.kind != Kind::full) continue;
-      inputs += condition(which);
-      inputs += static_cast<int>(i) == first
-                    ? "{params.row.input[0], params.row.input_stride[0]};\n"
-                    : "{params." + address_member(input.name) + ", params." + stride_member(input.name) + "};\n";
+      inputs += condition(which) + full_array(input.name, static_cast<int>(i) == first);
     }
     const auto begin = static_cast<int>(program_.inputs.size());
     for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
       const Output& output = program_.outputs[i];
       if (output.kind != Kind::full) continue;
-      outputs_text += condition(position(program_.outputs, i));
-      outputs_text += begin + static_cast<int>(i) == first
-                          ? "{params.row.input[0], params.row.input_stride[0]};\n"
-                          : "{params." + address_member(output.name) + ", params." + stride_member(output.name) + "};\n";
+      outputs_text +=
+          condition(position(program_.outputs, i)) + full_array(output.name, begin + static_cast<int>(i) == first);
     }
     const auto accessor = [](const char* type, const char* name, const std::string& lines) {
       return lines.empty() ? std::string()
                            : "  template <int which>\n  static __device__ __forceinline__ " + std::string(type) + " " +
                                  name + "(const Params& params) {\n" + lines + "  }\n";
     };
-    return accessor("RowsOfArray", "input", inputs) + accessor("RowsOfArray", "output", outputs_text) +
+    const char* const full = any_strides_ ? "StridedArray" : "RowsOfArray";
+    return accessor(full, "input", inputs) + accessor(full, "output", outputs_text) +
            accessor("const void*", "column_array", columns) + "\n";
   }
 
   const Program& program_;
   const ValueTexts value_texts_;
   const std::vector<int> kept_;
-  const bool wide_;
+  const bool wide_, any_strides_;
 };
 
 }  // namespace
 
 std::string address_member(const std::string& array) { return array + "_address"; }
 std::string stride_member(const std::string& array) { return array + "_stride"; }
+std::string columns_member(const std::string& array) { return array + "_cols"; }
+std::string vectors_member(const std::string& array) { return array + "_vectors"; }
 std::string number_member(const std::string& number) { return number + "_number"; }
 
 int first_full_array(const Program& program) {
@@ -418,8 +428,8 @@ std::string params_definition(const Program& program) {
   return text + "};\n\n";
 }
 
-std::string program_definition(const Program& program, const std::vector<std::string>& column_types) {
-  return Writer(program).definition(column_types);
+std::string program_definition(const Program& program, const std::vector<std::string>& column_types, bool any_strides) {
+  return Writer(program, any_strides).definition(column_types);
 }
 
 }  // namespace tunesmith::row_program

@@ -12,6 +12,9 @@ namespace tunesmith::row_program {
 /// Names of an array's or a number's members in the kernels' parameters.
 std::string address_member(const std::string& array);
 std::string stride_member(const std::string& array);
+/// Elements from one column of an array to the next, and from one vector of positions to the next.
+std::string columns_member(const std::string& array);
+std::string vectors_member(const std::string& array);
 std::string number_member(const std::string& number);
 
 /// Returns the members after `RowParams row`, one a line. The first array [row, col], an input if there is one, is
@@ -19,8 +22,9 @@ std::string number_member(const std::string& number);
 std::string params_definition(const Program& program);
 
 /// Returns `struct Program`. The types of all arrays are known (with_dtype()). `column_types`: the type that loads each
-/// input [col], such as "Columns<float, 4>".
-std::string program_definition(const Program& program, const std::vector<std::string>& column_types);
+/// input [col], such as "Columns<float, 4>". `any_strides`: arrays [row, col] have columns_member() and vectors_member().
+std::string program_definition(const Program& program, const std::vector<std::string>& column_types,
+                               bool any_strides = false);
 
 /// Position of the first array [row, col] in the inputs, or, counted from their end, in the outputs; -1: there is none.
 int first_full_array(const Program& program);

@@ -8,6 +8,7 @@
 #include "templates/row_program/op.h"
 #include "templates/row_program/parse.h"
 #include "templates/row_program/programs.h"
+#include "templates/row_program/strided_op.h"
 #include "tunesmith/dispatch.h"
 #include "tunesmith/error.h"
 
@@ -103,12 +104,26 @@ void complete_numbers(RowProgramProblem& p) {
   p.numbers = std::move(sorted);
 }
 
+/// Checks strides of arrays [row, col] whose columns are not adjacent: they may be in any order.
+void check_any_strides(const RowProgramProblem& p, const std::vector<RowProgramOfArray>& strides, const char* field) {
+  constexpr std::int64_t most = std::int64_t{1} << 50;
+  for (const RowProgramOfArray& stride : strides) {
+    const RowProgramArray& array = array_of(p, stride.array, field);
+    if (array.dims != RowProgramDims::full)
+      throw Error(ErrorCode::invalid_argument, field, " has ", array.name, ", which is not an array [row, col]");
+    if (stride.value < 0 || stride.value > most)
+      throw Error(ErrorCode::invalid_argument, field, " has ", array.name, "=", stride.value, "; allowed: 0 to ", most);
+  }
+}
+
 void complete_strides(RowProgramProblem& p) {
   const std::int64_t group = std::max<std::int64_t>(p.program.group(), 1);
   const auto width = [&](const RowProgramArray& array) {
     if (array.dims == RowProgramDims::top) return p.program.top();
     return array.dims == RowProgramDims::group ? p.cols / group : p.cols * p.inner;
   };
+  check_any_strides(p, p.col_strides, "col_strides");
+  check_any_strides(p, p.inner_strides, "inner_strides");
   for (const RowProgramOfArray& stride : p.row_strides) {
     const RowProgramArray& array = array_of(p, stride.array, "row_strides");
     if (p.inner > 1 && array.dims == RowProgramDims::top)
@@ -117,12 +132,21 @@ void complete_strides(RowProgramProblem& p) {
     if (!has_rows(array))
       throw Error(ErrorCode::invalid_argument, "row_strides has ", array.name,
                   ", which is not an array [row, col], [row, col/N] or [row, k]");
-    if (stride.value < width(array) && !(stride.value == 0 && !array.output))
+    if (p.strided() && array.dims == RowProgramDims::full)
+      check_any_strides(p, {stride}, "row_strides");
+    else if (stride.value < width(array) && !(stride.value == 0 && !array.output))
       throw Error(ErrorCode::invalid_argument, "row_strides has ", array.name, "=", stride.value,
                   "; allowed: ", array.output ? "" : "0, or ", "at least ", width(array));
   }
+  for (const RowProgramArray& array : p.program.arrays())
+    if (p.strided() && array.output && array.dims == RowProgramDims::full)
+      strided::check_output(row_program::strided_array_of(p, array.name, array.dtype.value_or(p.dtype)), p.rows, p.cols,
+                            p.inner);
   normalize(p, p.row_strides, "row_strides",
             [&](const RowProgramArray& array, std::int64_t stride) { return stride == width(array); });
+  normalize(p, p.col_strides, "col_strides", [&](const RowProgramArray&, std::int64_t stride) { return stride == p.inner; });
+  normalize(p, p.inner_strides, "inner_strides",
+            [&](const RowProgramArray&, std::int64_t stride) { return stride == 1 || p.inner == 1; });
 }
 
 void complete_alignments(RowProgramProblem& p) {
@@ -146,6 +170,14 @@ void set_property(std::vector<RowProgramOfArray>& properties, const std::string&
   properties.push_back({array, value});
 }
 
+/// Returns "row stride 64", or all strides of an array [row, col] if columns are not adjacent.
+std::string strides_text(const RowProgramProblem& p, const std::string& array) {
+  const strided::Array strides = row_program::strided_array_of(p, array, p.dtype);
+  if (!p.strided()) return "row stride " + std::to_string(strides.row_stride);
+  return "strides " + std::to_string(strides.row_stride) + ", " + std::to_string(strides.col_stride) + ", " +
+         std::to_string(strides.inner_stride);
+}
+
 /// Both arrays of a pair get the smaller alignment.
 void complete_in_place(RowProgramProblem& p) {
   const auto property = [](const std::vector<RowProgramOfArray>& properties, const std::string& name, std::int64_t usual) {
@@ -165,12 +197,10 @@ void complete_in_place(RowProgramProblem& p) {
         throw Error(ErrorCode::invalid_argument, "in_place has ", pair.output, "=", pair.input, " and ",
                     p.in_place[k].output, "=", p.in_place[k].input, "; each array may occur once");
     const DType from = input.dtype.value_or(p.dtype), to = output.dtype.value_or(p.dtype);
-    const std::int64_t input_stride = property(p.row_strides, input.name, p.cols * p.inner),
-                       output_stride = property(p.row_strides, output.name, p.cols * p.inner);
-    if (from != to || input_stride != output_stride)
+    const std::string read = strides_text(p, input.name), written = strides_text(p, output.name);
+    if (from != to || read != written)
       throw Error(ErrorCode::invalid_argument, "in_place has ", pair.output, "=", pair.input, ", but ", input.name, " (",
-                  name(from), ", row stride ", input_stride, ") and ", output.name, " (", name(to), ", row stride ",
-                  output_stride, ") differ; both must agree");
+                  name(from), ", ", read, ") and ", output.name, " (", name(to), ", ", written, ") differ; both must agree");
     const std::int64_t bytes = std::min(property(p.alignments, input.name, 16), property(p.alignments, output.name, 16));
     set_property(p.alignments, input.name, bytes);
     set_property(p.alignments, output.name, bytes);
@@ -224,7 +254,7 @@ Value FieldType<std::vector<RowProgramOfArray>>::get(const std::vector<RowProgra
 }
 void FieldType<std::vector<RowProgramOfArray>>::set(std::vector<RowProgramOfArray>& member, const Value& value) {
   member.clear();
-  constexpr const char* what = "row_strides or alignments";
+  constexpr const char* what = "row_strides, col_strides, inner_strides or alignments";
   for (const auto& [name, number] : pairs_of(std::get<std::string>(value), what, "ARRAY=INTEGER;ARRAY=INTEGER"))
     member.push_back({name, number_of<std::int64_t>(name, number, what)});
 }
@@ -255,6 +285,10 @@ void complete(RowProgramProblem& p) {
                   " has an element for each row; allowed: 1 to ", most_cols, ", or 0 if all outputs have columns");
   if (p.inner > 1 && p.program.group() > 0)
     throw Error(ErrorCode::unsupported, "inner is ", p.inner, "; a program with groups of columns has no inner dimension");
+  if (p.strided() && p.program.group() > 0)
+    throw Error(ErrorCode::unsupported, "col_strides is ",
+                text(FieldType<std::vector<RowProgramOfArray>>::get(p.col_strides)),
+                "; a program with groups of columns needs adjacent columns");
   complete_numbers(p);
   complete_strides(p);
   complete_in_place(p);

@@ -40,7 +40,7 @@ ParsedRowProgram::ParsedRowProgram(const Op& op, const RowProgramProblem& p, Pro
       resident_program_(row_program::with_separate_stages(program_)) {}
 
 ParsedProblemPtr ParsedRowProgram::of(const Op& op, const RowProgramProblem& problem) {
-  if (problem.inner > 1) return std::make_shared<const ParsedStridedRowProgram>(op, problem);
+  if (problem.strided()) return std::make_shared<const ParsedStridedRowProgram>(op, problem);
   return std::make_shared<const ParsedRowProgram>(op, problem);
 }
 

@@ -10,7 +10,7 @@ namespace tunesmith {
 
 class ParsedRowProgram final : public row::RowProblem {
  public:
-  /// Returns a ParsedStridedRowProgram for a problem with `inner`.
+  /// Returns a ParsedStridedRowProgram for a problem whose columns are not adjacent.
   static ParsedProblemPtr of(const Op& op, const RowProgramProblem& problem);
   ParsedRowProgram(const Op& op, const RowProgramProblem& problem)
       : ParsedRowProgram(op, problem, row_program::program_of(problem)) {}

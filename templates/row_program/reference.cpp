@@ -31,9 +31,10 @@ Elements elements_of(const HostArray& array, Kind kind, std::int64_t row) {
   const ArrayInfo& info = array.info;
   if (kind == Kind::row) return {row};
   if (kind == Kind::full && info.shape.size() == 3)  // (rows, cols, inner)
-    return {row / info.shape[2] * info.strides[0] + row % info.shape[2], info.strides[1]};
+    return {row / info.shape[2] * info.strides[0] + row % info.shape[2] * info.strides[2], info.strides[1]};
+  if (kind == Kind::full) return {row * info.strides[0], info.strides[1]};
   if (kind == Kind::top && info.shape.size() == 3) return {row * info.shape.back()};  // (rows, inner, k)
-  if (kind == Kind::full || kind == Kind::group || kind == Kind::top) return {row * info.strides[0]};
+  if (kind == Kind::group || kind == Kind::top) return {row * info.strides[0]};
   return {};
 }
 

@@ -13,6 +13,20 @@
 
 namespace tunesmith {
 
+/// An array (rows, cols, inner) of any strides: the address of its first element, and the elements from one row, column and
+/// vector of positions to the next.
+struct StridedArray {
+  const void* first;
+  int64 rows, cols, vectors;
+};
+
+/// A thread's vector of positions in each column of an array: in the first one, and the elements to the next.
+template <typename Element>
+struct VectorOfColumns {
+  Element* first;
+  int64 stride;
+};
+
 /// Columns of each input in registers: every members-th one. `index`: of the first input.
 template <int index, const StridedConfig& config, typename... Elements>
 struct StridedInputs {
@@ -30,10 +44,10 @@ struct StridedInputs<index, config, First, Rest...> {
   template <typename Program, unsigned used, LoadHint hint, typename Place>
   __device__ __forceinline__ void load(const typename Program::Params& params, const Place& place, int64 column) {
     if constexpr ((used >> index & 1u) != 0) {
-      const First* const base = place.template at<First>(Program::template input<index>(params));
+      const VectorOfColumns<const First> from = place.template at<const First>(Program::template input<index>(params));
 #pragma unroll
       for (int i = 0; i < config.columns; ++i)
-        first[i] = place.strided.template load<hint>(base, params.inner, column + i * members<config>, 0.0f);
+        first[i] = place.strided.template load<hint>(from.first, from.stride, column + i * members<config>, 0.0f);
     }
     rest.template load<Program, used, hint>(params, place, column);
   }
@@ -95,8 +109,14 @@ struct StridedRows {
   /// The row of position j: they are numbered over all rows of the arrays.
   __device__ __forceinline__ int64 row(int j) const { return strided.row * params.inner + strided.vector * vector + j; }
   template <typename Element>
-  __device__ __forceinline__ Element* at(RowsOfArray array) const {
-    return static_cast<Element*>(const_cast<void*>(array.first)) + strided.row * array.stride + strided.vector * vector;
+  __device__ __forceinline__ VectorOfColumns<Element> at(RowsOfArray array) const {
+    Element* const first = static_cast<Element*>(const_cast<void*>(array.first));
+    return {first + strided.row * array.stride + strided.vector * vector, params.inner};
+  }
+  template <typename Element>
+  __device__ __forceinline__ VectorOfColumns<Element> at(StridedArray array) const {
+    Element* const first = static_cast<Element*>(const_cast<void*>(array.first));
+    return {first + strided.row * array.rows + strided.vector * array.vectors, array.cols};
   }
 
   /// Loads what a pass reads of arrays [col] and returns the vector of one element, without the inputs.
@@ -215,13 +235,13 @@ struct StridedRows {
   template <int index, int count, typename First, typename... Rest>
   __device__ __forceinline__ void store(int64 column, const Number<shape> (&all)[count][vector],
                                         TypeList<First, Rest...>) const {
-    First* const output = at<First>(Program::template output<index>(params));
+    const VectorOfColumns<First> to = at<First>(Program::template output<index>(params));
     if constexpr (is_same<Compute<First>, Number<shape>>) {
-      strided.store(output, params.inner, column, all[index]);
+      strided.store(to.first, to.stride, column, all[index]);
     } else {
       Compute<First> elements[vector];
       make_storable<First>(all[index], elements);
-      strided.store(output, params.inner, column, elements);
+      strided.store(to.first, to.stride, column, elements);
     }
     store<index + 1>(column, all, TypeList<Rest...>());
   }

@@ -75,9 +75,7 @@ strided::Shape strided_shape_of(const RowProgramProblem& problem, const Program&
   shape.in_place = !problem.in_place.empty();
   std::vector<strided::Array> inputs, outputs;
   over_full_arrays(program, [&](const std::string& name, DType dtype, bool is_output) {
-    (is_output ? outputs : inputs)
-        .push_back({name, dtype, row_program::stride_of(problem, name, Kind::full), problem.inner, 1,
-                    row_program::alignment_of(problem, name)});
+    (is_output ? outputs : inputs).push_back(row_program::strided_array_of(problem, name, dtype));
   });
   shape.writes = !outputs.empty();
   if (inputs.empty()) inputs.push_back(outputs.front());
@@ -101,7 +99,34 @@ strided::Shape strided_shape_of(const RowProgramProblem& problem, const Program&
   return shape;
 }
 
+/// Reports whether arrays [row, col] have other strides than contiguous rows have.
+bool has_any_strides(const RowProgramProblem& problem) {
+  return !problem.col_strides.empty() || !problem.inner_strides.empty();
+}
+
+/// Returns how neighbouring elements of each array [row, col] follow each other in memory: p, positions are adjacent; c,
+/// columns; -, neither.
+std::string stride_classes(const RowProgramProblem& problem, const Program& program) {
+  std::string classes;
+  over_full_arrays(program, [&](const std::string& name, DType dtype, bool) {
+    const strided::Array array = row_program::strided_array_of(problem, name, dtype);
+    classes += array.adjacent_positions(problem.inner) ? 'p' : array.col_stride == 1 ? 'c' : '-';
+  });
+  return classes;
+}
+
 }  // namespace
+
+strided::Array row_program::strided_array_of(const RowProgramProblem& problem, const std::string& array, DType dtype) {
+  const std::int64_t* const col = find_property(problem.col_strides, array);
+  const std::int64_t* const inner = find_property(problem.inner_strides, array);
+  return {array,
+          dtype,
+          stride_of(problem, array, Kind::full),
+          col == nullptr ? problem.inner : *col,
+          inner == nullptr ? 1 : *inner,
+          alignment_of(problem, array)};
+}
 
 ParsedStridedRowProgram::ParsedStridedRowProgram(const Op& op, const RowProgramProblem& problem)
     : StridedProblem(op, problem, strided_shape_of(problem, row_program::program_of(problem))),
@@ -112,6 +137,7 @@ ParsedStridedRowProgram::ParsedStridedRowProgram(const Op& op, const RowProgramP
 KeyParts ParsedStridedRowProgram::key() const {
   KeyParts parts = StridedProblem::key();
   parts.problem_class += ",program=" + hash_hex(row_program::canonical_text(program_)).substr(0, 16);
+  if (has_any_strides(typed_)) parts.problem_class += ",strides=" + stride_classes(typed_, program_);
   parts.related_class = shape().problem_class() + "," + row_program::cost_class(program_);
   return parts;
 }
@@ -149,6 +175,12 @@ row::OwnParams ParsedStridedRowProgram::own_params() const {
   params.integer("vectors", shape().vectors());
   params.integer("vectors_per_row", typed_.inner / vector);
   params.integer("inner", typed_.inner);
+  if (has_any_strides(typed_))
+    over_full_arrays(program_, [&](const std::string& name, DType dtype, bool) {
+      const strided::Array array = row_program::strided_array_of(typed_, name, dtype);
+      params.integer(row_program::columns_member(name), array.col_stride);
+      params.integer(row_program::vectors_member(name), array.inner_stride * vector);
+    });
   return params;
 }
 
@@ -170,8 +202,14 @@ SourceParts ParsedStridedRowProgram::source_parts(const Config& config) const {
     if (input.kind == Kind::col) columns.push_back(row_program::column_type(*input.type, 1));
   const Program& program = twice ? program_ : resident_program_;
   std::string params = row_program::params_definition(program_);
-  params.insert(params.rfind("};"), "  int64 vectors;\n  int64 vectors_per_row;\n  int64 inner;\n");
-  parts.constants = "namespace tunesmith {\n\n" + params + row_program::program_definition(program, columns) +
+  std::string own = "  int64 vectors;\n  int64 vectors_per_row;\n  int64 inner;\n";
+  const bool any_strides = has_any_strides(typed_);
+  if (any_strides)
+    over_full_arrays(program, [&](const std::string& name, DType, bool) {
+      own += "  int64 " + row_program::columns_member(name) + ";\n  int64 " + row_program::vectors_member(name) + ";\n";
+    });
+  params.insert(params.rfind("};"), own);
+  parts.constants = "namespace tunesmith {\n\n" + params + row_program::program_definition(program, columns, any_strides) +
                     "\n}  // namespace tunesmith\n\n" + parts.constants + own_params().assertions();
   const auto kernel = [&](const std::string& entry, const std::string& function, const std::string& last) {
     return strided::kernel(typed.threads, typed.min_blocks, entry, params_type,
@@ -231,6 +269,17 @@ LaunchPlan ParsedStridedRowProgram::launch_plan(const Config& config, const Devi
     row_program::add_column_sums_kernel(plan, typed_.cols, device);
   }
   return plan;
+}
+
+Problem ParsedStridedRowProgram::verification_problem() const {
+  Problem small = StridedProblem::verification_problem();
+  // With fewer positions, explicit strides may become those of contiguous rows, for which there is another kernel.
+  const auto has = [&](const char* field) { return small.fields.contains(field); };
+  const Problem normal = op().normalize(small);
+  if (has("col_strides") != normal.fields.contains("col_strides") ||
+      has("inner_strides") != normal.fields.contains("inner_strides"))
+    return problem();
+  return small;
 }
 
 void ParsedStridedRowProgram::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {

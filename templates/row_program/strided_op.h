@@ -10,7 +10,13 @@
 
 namespace tunesmith {
 
-/// A program for arrays of the shape (rows, cols, inner): each of the rows * inner positions is a row of the program.
+namespace row_program {
+/// Returns an array [row, col] of a problem whose columns need not be adjacent.
+strided::Array strided_array_of(const RowProgramProblem& problem, const std::string& array, DType dtype);
+}  // namespace row_program
+
+/// A program for arrays of the shape (rows, cols, inner) at any strides: each of the rows * inner positions is a row of the
+/// program.
 class ParsedStridedRowProgram final : public strided::StridedProblem {
  public:
   ParsedStridedRowProgram(const Op& op, const RowProgramProblem& problem);
@@ -20,6 +26,7 @@ class ParsedStridedRowProgram final : public strided::StridedProblem {
   Config default_config(const DeviceInfo& device) const override;
   SourceParts source_parts(const Config& config) const override;
   LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
+  Problem verification_problem() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 

@@ -29,21 +29,42 @@ double share_of_first_accesses(const TypedConfig& config, const Shape& shape) {
   return (split ? 0.83 : 0.9) * (input + output) / (passes * input + output);
 }
 
+/// Returns the share of the bandwidth that accesses of `bytes` neighbouring bytes reach.
+double share_of_bandwidth(double bytes) {
+  return bytes >= 512 ? 1 : bytes >= 256 ? 0.98 : bytes >= 128 ? 0.95 : bytes >= 64 ? 0.9 : bytes >= 32 ? 0.75 : bytes / 43;
+}
+
+/// Returns that share for the accesses of a configuration: lanes access neighbouring positions, and the other threads of a
+/// warp neighbouring columns.
+double share_of_bandwidth(const TypedConfig& config, const Shape& shape) {
+  const auto is_by_columns = [&](const Array& array) {
+    return array.col_stride == 1 && shape.cols > 1 && !array.adjacent_positions(shape.inner);
+  };
+  const auto columns_of_warp = std::min<std::int64_t>(std::max(32 / config.lanes, 1), shape.cols);
+  const double positions = static_cast<double>(std::min<std::int64_t>(config.lanes, shape.vectors())) *
+                           static_cast<double>(shape.vector() * size_of(shape.input()));
+  const bool whole_rows = shape.in[0].col_stride == shape.inner && config.lanes >= shape.inner / shape.vector();
+  const double of_positions = whole_rows ? 1 : share_of_bandwidth(positions);
+  // Each array takes the time of its bytes.
+  double bytes = 0, time = 0;
+  const auto add = [&](const Array& array) {
+    const auto size = static_cast<double>(size_of(array.dtype));
+    bytes += size;
+    time += size / (is_by_columns(array) ? share_of_bandwidth(static_cast<double>(columns_of_warp) * size) : of_positions);
+  };
+  std::for_each_n(shape.in.begin(), shape.inputs, add);
+  if (shape.writes) add(shape.out);
+  std::for_each_n(shape.more_out.begin(), shape.more_outputs, add);
+  return bytes / time;
+}
+
 /// Returns how well a configuration uses the device; larger is better. Its choices among the trials of 19 problems take 1.03
 /// times as long as the best ones (H200, geometric mean).
 ///
 /// Bandwidth depends on how many neighbouring bytes a warp accesses in a column (a sector has 32, a request up to 128), on
 /// the bytes that a multiprocessor has in flight, and on how evenly blocks fill the device. Members cost reductions.
 double expectation(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  const double segment = static_cast<double>(std::min<std::int64_t>(config.lanes, shape.vectors())) *
-                         static_cast<double>(shape.vector() * size_of(shape.input()));
-  const bool whole_rows = shape.in[0].col_stride == shape.inner && config.lanes >= shape.inner / shape.vector();
-  const double coalesced = whole_rows || segment >= 512 ? 1
-                           : segment >= 256             ? 0.98
-                           : segment >= 128             ? 0.95
-                           : segment >= 64              ? 0.9
-                           : segment >= 32              ? 0.75
-                                                        : segment / 43;
+  const double coalesced = share_of_bandwidth(config, shape);
   const double in_flight = static_cast<double>(config.threads) * config.min_blocks *
                            static_cast<double>(config.columns(shape) * shape.vector_bytes());
   const double busy = std::min(1.0, std::sqrt(in_flight / 49152));  // about 48 KB hide the latency of memory

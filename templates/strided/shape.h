@@ -16,6 +16,9 @@ struct Array {
   DType dtype = DType::f32;
   std::int64_t row_stride = 0, col_stride = 0, inner_stride = 0;
   std::int64_t alignment = 0;
+
+  /// Returns whether neighbouring positions, of all rows if a row has one, are adjacent.
+  bool adjacent_positions(std::int64_t inner) const noexcept { return (inner > 1 ? inner_stride : row_stride) == 1; }
 };
 
 struct Shape {

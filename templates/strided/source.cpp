@@ -146,8 +146,11 @@ void set_few_positions(Problem& problem, const Shape& shape, std::int64_t least)
   const std::int64_t inner = std::min(shape.inner, shape.vector() * odd);
   problem.fields.set("inner", inner);
   // Rows that follow each other may be more than in this problem; others could overlap then.
-  const Array& out = shape.out;
-  const bool follow = out.row_stride > (shape.cols - 1) * out.col_stride + (shape.inner - 1) * out.inner_stride;
+  const auto rows_follow = [&](const Array& out) {
+    return out.row_stride > (shape.cols - 1) * out.col_stride + (shape.inner - 1) * out.inner_stride;
+  };
+  const bool follow = rows_follow(shape.out) &&
+                      std::all_of(shape.more_out.begin(), shape.more_out.begin() + shape.more_outputs, rows_follow);
   const std::int64_t rows = positions / inner + 1;
   problem.fields.set("rows", follow ? rows : std::min(rows, shape.rows));
 }

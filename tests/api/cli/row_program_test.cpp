@@ -52,6 +52,51 @@ TEST_F(CliTest, RowProgramsOfIntegersAndBooleans) {
   EXPECT_EQ(values_in<unsigned char>(read("n.npy")), (std::vector<unsigned char>{0, 0, 0, 1}));
 }
 
+// A file has the logical order of an array, whatever its strides in memory.
+TEST_F(CliTest, FilesOfArraysOfAnyStrides) {
+  const std::string text = write("add.row",
+                                 "in x, r : float[row, col]\n"
+                                 "sum s = r\n"
+                                 "out y : float[row, col] = x + s\n");
+  write("x.npy", npy<float>(NpyType::f4, {2, 3, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+  write("r.npy", npy<float>(NpyType::f4, {2, 3, 2}, {0, 100, 0, 200, 10, 0, 20, 0, 0, 300, 0, 400}));
+  const nlohmann::json result = run_json({"run",
+                                          "row_program",
+                                          "--device",
+                                          "host",
+                                          "--program",
+                                          text,
+                                          "--inner",
+                                          "2",
+                                          "--col-strides",
+                                          "x=1;r=4;y=5",
+                                          "--inner-strides",
+                                          "x=3;r=2;y=2",
+                                          "--row-strides",
+                                          "r=20;y=17",
+                                          "--input",
+                                          "x=" + path("x.npy"),
+                                          "--input",
+                                          "r=" + path("r.npy"),
+                                          "--output",
+                                          "y=" + path("y.npy")});
+  EXPECT_EQ(result["verified"], true);
+  EXPECT_EQ(floats_in(read("y.npy")), (std::vector<float>{11, 302, 13, 304, 15, 306, 27, 708, 29, 710, 31, 712}));
+}
+
+TEST_F(CliTest, FilesOfATransposedMatrix) {
+  write("x.npy", npy<float>(NpyType::f4, {2, 3}, {1, 5, 3, -2, -8, -4}));
+  const nlohmann::json result = run_json({"run", "row_program", "--device", "host", "--program",
+                                          write("max.row",
+                                                "in x : float[row, col]\n"
+                                                "max m = x\n"
+                                                "out y : float[row, col] = x - m\n"),
+                                          "--row-strides", "x=1", "--col-strides", "x=2", "--input", "x=" + path("x.npy"),
+                                          "--output", "y=" + path("y.npy")});
+  EXPECT_EQ(result["verified"], true);
+  EXPECT_EQ(floats_in(read("y.npy")), (std::vector<float>{-4, 0, -2, 0, -6, -2}));
+}
+
 // softmax has a field for each stride.
 TEST_F(CliTest, FilesOfSoftmaxWithStridesOfPositions) {
   write("x.npy", npy<float>(NpyType::f4, {1, 2, 2}, {0, 50, 0, 0}));

@@ -54,15 +54,18 @@ TEST(RowProgramGolden, EveryProgramMatchesItsSource) {
   }
   struct Strided {
     const char *name, *program, *config;
+    const char* strides = "";
   };
   for (const Strided& strided :
        {Strided{"strided_softmax", "softmax", "variant=resident,threads=256,lanes=8,min_blocks=1,load=plain,store=plain"},
         Strided{"strided_layer_norm_gradient", "shipped layer_norm_gradient",
                 "variant=split,threads=256,lanes=8,unroll=2,blocks_per_row=4,min_blocks=1,load=plain,load_again=plain,"
-                "store=plain"}}) {
-    const auto cases =
-        test::row_program_cases(test::row_program_text(strided.program), "rows=64,cols=1000,inner=196,dtype=bf16",
-                                generic_device(parse_arch("sm_90a")), {strided.config});
+                "store=plain"},
+        Strided{"strided_swiglu", "swiglu", "variant=resident,threads=256,lanes=8,min_blocks=1,load=plain,store=plain",
+                ",col_strides=gate=1,inner_strides=gate=1000"}}) {
+    const auto cases = test::row_program_cases(test::row_program_text(strided.program),
+                                               std::string("rows=64,cols=1000,inner=196,dtype=bf16") + strided.strides,
+                                               generic_device(parse_arch("sm_90a")), {strided.config});
     ASSERT_EQ(cases.size(), 1U) << strided.name;
     const std::string text = generated_part(render(*cases[0].op().parse(cases[0].problem), cases[0].config));
     const std::filesystem::path path = folder / (std::string(strided.name) + ".cu");

@@ -37,5 +37,8 @@ double error_of_softmax(const std::string& fields, const Executable& executable,
 
 /// Returns programs over a dimension that is not the last: vectors and single positions, strides, few and many columns.
 std::vector<Case> strided_row_program_cases(const DeviceInfo& device);
+/// Returns programs over arrays of any strides: transposed matrices, gaps, adjacent columns and rows, broadcast inputs,
+/// misaligned addresses, and arrays of one program with different layouts.
+std::vector<Case> any_stride_row_program_cases(const DeviceInfo& device);
 
 }  // namespace tunesmith::test

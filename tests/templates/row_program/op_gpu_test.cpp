@@ -82,6 +82,22 @@ TEST_F(RowProgramGpu, ProgramsOverADimensionThatIsNotTheLast) {
   verify_all(cases);
 }
 
+// Arrays of any strides; also in the default configurations, which follow what is adjacent in memory.
+TEST_F(RowProgramGpu, ArraysOfAnyStrides) {
+  std::vector<Case> cases = test::any_stride_row_program_cases(device().info());
+  std::uint64_t seed = 29;
+  for (const char* program : {"softmax", "layer_norm", "shipped layer_norm_gradient"})
+    for (const char* fields : {"rows=1000,cols=300,row_strides=x=1,col_strides=x=1000,dtype=bf16",
+                               "rows=16,cols=96,inner=784,col_strides=x=1,inner_strides=x=96,dtype=f16",
+                               "rows=5,cols=4099,inner=17,col_strides=x=20,row_strides=x=81984"}) {
+      const Problem problem = test::row_program_problem(test::row_program_text(program), fields);
+      for (const Config& config : test::sample_space(problem, device().info(), 2, seed++))
+        cases.push_back({problem, config});
+    }
+  EXPECT_GE(cases.size(), 34U);
+  verify_all(cases);
+}
+
 // Columns of several blocks, and sums over positions: reproducible, whatever the order in which blocks run.
 TEST_F(RowProgramGpu, SharedColumnsAndSumsOverPositions) {
   std::vector<Case> cases;

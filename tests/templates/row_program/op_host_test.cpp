@@ -82,6 +82,15 @@ TEST_F(RowProgramHost, ProgramsOverADimensionThatIsNotTheLast) {
   verify_covering(cases);
 }
 
+TEST_F(RowProgramHost, ArraysOfAnyStrides) {
+  const std::vector<Case> cases = test::any_stride_row_program_cases(device_.info());
+  std::set<std::string> variants;
+  for (const Case& c : cases) variants.insert(c.config.variant());
+  EXPECT_EQ(variants, (std::set<std::string>{"cluster", "resident", "split", "two_pass"}));
+  EXPECT_GE(cases.size(), 34U);
+  verify_all(cases);
+}
+
 // Sums over rows and positions: lanes of one warp and of several, vectors and single positions, columns of several blocks.
 TEST_F(RowProgramHost, SumsOverPositionsInEveryVariant) {
   const std::string text = R"(
@@ -111,6 +120,54 @@ colsum db : f32[col] = x
   EXPECT_EQ(variants, (std::set<std::string>{"cluster", "resident", "split", "two_pass"}));
   EXPECT_GE(cases.size(), 30U);
   verify_all(cases);
+}
+
+// The results are those of contiguous arrays, bit by bit: two inputs and two outputs, each with a layout of its own.
+TEST_F(RowProgramHost, StridesDoNotChangeResults) {
+  constexpr int rows = 3, cols = 21, inner = 5;
+  struct Strides {
+    std::int64_t row, col, position;
+    std::int64_t at(std::int64_t r, std::int64_t c, std::int64_t p) const { return r * row + c * col + p * position; }
+  };
+  const Strides packed{cols * inner, inner, 1}, x_of{1, 15, 3}, r_of{200, 1, 30}, y_of{130, 6, 1}, z_of{21, 1, 63};
+  const std::string text =
+      "in x, r : f32[row, col]\nsum s = x * r\nmax m = x + row\nout y : f32[row, col] = x * s - r\n"
+      "out z : f32[row, col] = r + m * col\n";
+  const auto over_all = [](const auto& body) {
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < cols; ++c)
+        for (int p = 0; p < inner; ++p) body(r, c, p);
+  };
+  const auto input = [&](const Strides& strides, float factor) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(strides.at(rows - 1, cols - 1, inner - 1) + 1) * sizeof(float));
+    over_all([&](int r, int c, int p) {
+      const auto k = static_cast<float>(packed.at(r, c, p));
+      write_element(DType::f32, bytes.data(), strides.at(r, c, p), std::sin(k * factor));
+    });
+    return bytes;
+  };
+  const std::string fields = "rows=3,cols=21,inner=5",
+                    strides = ",row_strides=x=1;r=200;y=130;z=21,col_strides=x=15;r=1;y=6;z=1,inner_strides=x=3;r=30;z=63";
+  for (const char* config :
+       {"variant=resident,threads=64,lanes=4", "variant=split,threads=64,lanes=2,unroll=2,blocks_per_row=2"}) {
+    std::vector<std::vector<std::byte>> expected, found;
+    with_executables(row_program_cases(text, fields, device_.info(), {config}),
+                     [&](const Case& c, const Executable& kernel) {
+                       expected = outputs_of(kernel, c, {input(packed, 1), input(packed, 0.7F)});
+                     });
+    with_executables(row_program_cases(text, fields + strides, device_.info(), {config}),
+                     [&](const Case& c, const Executable& kernel) {
+                       found = outputs_of(kernel, c, {input(x_of, 1), input(r_of, 0.7F)});
+                     });
+    ASSERT_EQ(found.size(), 2U);
+    over_all([&](int r, int c, int p) {
+      for (std::size_t k = 0; k < 2; ++k) {
+        const Strides& of = k == 0 ? y_of : z_of;
+        EXPECT_EQ(read_element(DType::f32, found[k].data(), of.at(r, c, p)),
+                  read_element(DType::f32, expected[k].data(), packed.at(r, c, p)));
+      }
+    });
+  }
 }
 
 // Each position is a row: the same numbers as those of the transposed array, with random numbers of the same rows.

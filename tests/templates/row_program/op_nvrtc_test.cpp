@@ -165,6 +165,28 @@ TEST_F(RowProgramNvrtc, ProgramsOverADimensionThatIsNotTheLast) {
   compile_covering(sources);
 }
 
+// Vectors where positions are adjacent and aligned in all arrays, else elements; each is read and written once.
+TEST_F(RowProgramNvrtc, AccessesToArraysOfAnyStrides) {
+  const Arch arch = parse_arch("sm_90a");
+  const auto ptx_of_case = [&](const char* program, const char* fields) {
+    const auto cases = test::row_program_cases(test::row_program_text(program), fields, generic_device(arch),
+                                               {"variant=resident,threads=256,lanes=8,load=plain,store=plain"});
+    return ptx_of(source_of(cases.at(0), arch));
+  };
+  // Of 32 threads for a position, each has 3 of the 96 columns.
+  const std::string aligned = ptx_of_case("softmax", "rows=64,cols=96,inner=196,col_strides=x=200,row_strides=x=19200");
+  EXPECT_EQ(count_of(aligned, "ld.global.v4.b32"), 3U);
+  EXPECT_EQ(count_of(aligned, "st.global.v4.b32"), 3U);
+  for (const char* strides :
+       {"col_strides=x=201,row_strides=x=19299", "col_strides=x=200,row_strides=x=19200,alignments=y=4",
+        "col_strides=x=1,inner_strides=x=96", "col_strides=y=1,inner_strides=y=96"}) {
+    const std::string ptx = ptx_of_case("softmax", (std::string("rows=64,cols=96,inner=196,") + strides).c_str());
+    EXPECT_EQ(count_of(ptx, "ld.global."), 3U) << strides;
+    EXPECT_EQ(count_of(ptx, "st.global."), 3U) << strides;
+    EXPECT_EQ(count_of(ptx, ".v4."), 0U) << strides;
+  }
+}
+
 TEST_F(RowProgramNvrtc, ChosenColumnsCompileForEveryArchitecture) {
   std::vector<Source> sources;
   for (const char* arch_name : archs) {

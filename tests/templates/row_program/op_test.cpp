@@ -107,6 +107,85 @@ TEST(RowProgramDescription, AnInnerDimensionHasLimits) {
     EXPECT_EQ(parsed->why_invalid(generic_device(parse_arch("sm_90a")), config), "");
 }
 
+TEST(RowProgramDescription, StridesOfColumnsAndPositions) {
+  const auto arrays = [](const std::string& fields) { return parsed(norm(), fields)->arrays(); };
+  using Numbers = std::vector<std::int64_t>;
+  std::vector<ArrayInfo> some = arrays("rows=6,cols=64,inner=5,col_strides=x=1,inner_strides=x=64,row_strides=y=1000");
+  EXPECT_EQ(some[0].shape, (Numbers{6, 64, 5}));
+  EXPECT_EQ(some[0].strides, (Numbers{320, 1, 64}));
+  // A transposed matrix.
+  some = arrays("rows=6,cols=64,row_strides=x=1,col_strides=x=6");
+  EXPECT_EQ(some[0].shape, (Numbers{6, 64}));
+  EXPECT_EQ(some[0].strides, (Numbers{1, 6}));
+  EXPECT_EQ(some.back().strides, (Numbers{64, 1}));
+  EXPECT_EQ(some[0].extent_bytes(), 6 * 64 * 4);
+  // Strides of contiguous arrays leave the problem as it is.
+  EXPECT_EQ(test::row_program_problem(norm(), "rows=6,cols=64,inner=5,col_strides=x=5,inner_strides=y=1,row_strides=y=320"),
+            test::row_program_problem(norm(), "rows=6,cols=64,inner=5"));
+  EXPECT_EQ(test::row_program_problem(norm(), "rows=6,cols=64,col_strides=x=1;y=1,inner_strides=y=7"),
+            test::row_program_problem(norm(), "rows=6,cols=64"));
+  RowProgramProblem typed;
+  typed.program = norm();
+  typed.rows = 6;
+  typed.cols = 64;
+  EXPECT_FALSE(typed.strided());
+  typed.col_strides = {{"x", 6}};
+  typed.row_strides = {{"x", 1}};
+  EXPECT_TRUE(typed.strided());
+  EXPECT_EQ(find_op("row_program").normalize(to_problem(typed)),
+            test::row_program_problem(norm(), "rows=6,cols=64,row_strides=x=1,col_strides=x=6"));
+}
+
+TEST(RowProgramDescription, StridesThatAreRejected) {
+  expect_error(norm(), ",col_strides=x=-1", {"col_strides has x=-1; allowed: 0 to 1125899906842624"});
+  expect_error(norm(), ",inner=4,inner_strides=y=-2", {"inner_strides has y=-2; allowed: 0 to"});
+  expect_error(norm(), ",inner=4,row_strides=x=-8", {"row_strides has x=-8; allowed: 0 to"});
+  expect_error(norm(), ",inner=4,col_strides=w=2", {"col_strides has w, which is not an array [row, col]"});
+  expect_error(norm(), ",inner_strides=z=2", {"inner_strides names the array 'z'; allowed: x, w, y"});
+  expect_error(norm(), ",col_strides=x", {"col_strides", "'x'", "ARRAY=INTEGER"});
+  expect_error(norm(), ",inner=4,row_strides=y=0", {"y is an output of 6 rows", "0, 4, 1", "share an address"});
+  expect_error(norm(), ",inner=4,col_strides=y=3", {"y is an output", "256, 3, 1", "share an address"});
+  expect_error(norm(), ",inner=4,inner_strides=y=0", {"y is an output", "256, 4, 0", "share an address"});
+  expect_error(norm(), ",row_strides=y=1,col_strides=y=5", {"y is an output", "1, 5, 1", "share an address"});
+  expect_error(norm(), ",inner=4,in_place=y=x,col_strides=x=5,row_strides=x=320",
+               {"in_place has y=x", "x (f32, strides 320, 5, 1) and y (f32, strides 256, 4, 1)", "both must agree"});
+  expect_error("in x : float[row, col]\nmax[32] m = x\nout y : float[row, col] = x - m\n", ",col_strides=x=2",
+               {"col_strides is x=2", "groups of columns needs adjacent columns"});
+  expect_error(norm(), ",col_strides=x=1125899906842624", {"x would span more than 2^56 bytes"});
+}
+
+TEST(RowProgramDescription, KeysAndDefaultsFollowWhatIsAdjacent) {
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  const std::string fields = "rows=32,cols=256,inner=784,dtype=bf16";
+  std::set<std::string> keys;
+  for (const char* strides : {"", ",col_strides=x=800,row_strides=x=204800", ",col_strides=x=1,inner_strides=x=256",
+                              ",col_strides=y=1,inner_strides=y=256", ",col_strides=x=1;y=1,inner_strides=x=256;y=256"})
+    EXPECT_TRUE(keys.insert(parsed(norm(), fields + strides)->key().problem_class).second) << strides;
+  const auto lanes = [&](const std::string& strides) {
+    return strided::TypedConfig::parse(parsed(norm(), fields + strides)->default_config(device)).lanes;
+  };
+  EXPECT_GE(lanes(""), 8);
+  EXPECT_LE(lanes(",col_strides=x=1;y=1,inner_strides=x=256;y=256"), 2);
+  // Of each column of a transposed matrix, neighbouring threads read neighbouring rows.
+  const auto transposed = parsed(norm(), "rows=4096,cols=256,row_strides=x=1;y=1,col_strides=x=4096;y=4096");
+  EXPECT_GE(strided::TypedConfig::parse(transposed->default_config(device)).lanes, 16);
+}
+
+// The tuner verifies a smaller problem: it must have the same kernel.
+TEST(RowProgramDescription, ProblemsToVerifyHaveTheSameSource) {
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  for (const char* fields : {"rows=4000,cols=60,inner=100,col_strides=x=1,inner_strides=x=60",
+                             "rows=9000,cols=60,row_strides=x=1,col_strides=x=9000",
+                             "rows=64,cols=4000,inner=1000,col_strides=x=1200,row_strides=x=4800000",
+                             "rows=64,cols=4000,inner=1000,col_strides=x=257",
+                             "rows=3,cols=9,inner=5000,row_strides=y=1,col_strides=y=3,inner_strides=y=27"}) {
+    const ParsedProblemPtr problem = parsed(norm(), fields);
+    const ParsedProblemPtr small = find_op("row_program").parse(problem->verification_problem());
+    const Config config = problem->complete_config(device, {parse_fields("variant=two_pass", "config")});
+    EXPECT_EQ(render(*small, config), render(*problem, config)) << fields;
+  }
+}
+
 TEST(RowProgramDescription, VariantsWithAnInnerDimension) {
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   const auto problem = [](const std::string& text, const std::string& fields) {
@@ -262,6 +341,35 @@ TEST(RowProgramEngine, RunsInOneCallAndAsAPlan) {
 }
 
 // The sums over rows and positions that a gradient of weights is made of.
+TEST(RowProgramEngine, CallsWithStrides) {
+  Engine engine(test::host_engine_options());
+  constexpr std::int64_t rows = 3, cols = 5;
+  RowProgramProblem problem;
+  problem.program = "in x : f32[row, col]\nmax m = x\nout y : f32[row, col] = x - m\n";
+  problem.rows = rows;
+  problem.cols = cols;
+  std::vector<float> x(rows * cols + 1), y(rows * cols);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7 % 16);
+  RowProgramArrays arrays;
+  arrays.inputs[0] = x.data() + 1;  // not aligned to 16 bytes
+  arrays.outputs[0] = y.data();
+  for (const bool transposed : {true, false, true}) {
+    problem.row_strides.clear();
+    problem.col_strides.clear();
+    if (transposed) {
+      problem.row_strides = {{"x", 1}};
+      problem.col_strides = {{"x", rows}};
+    }
+    engine.run(problem, arrays);
+    for (std::size_t r = 0; r < rows; ++r) {
+      const auto at = [&](std::size_t c) { return x[1 + (transposed ? c * rows + r : r * cols + c)]; };
+      float largest = at(0);
+      for (std::size_t c = 1; c < cols; ++c) largest = std::max(largest, at(c));
+      for (std::size_t c = 0; c < cols; ++c) EXPECT_EQ(y[r * cols + c], at(c) - largest) << transposed;
+    }
+  }
+}
+
 TEST(RowProgramEngine, GradientOfANormOverChannels) {
   Engine engine(test::host_engine_options());
   constexpr std::int64_t rows = 2, cols = 5, inner = 12;

@@ -98,6 +98,9 @@ struct RowProgramArrays {
 /// (rows, inner), and arrays [row, k] are (rows, inner, k). Sums over rows are over all rows and positions. The program has
 /// no groups of columns.
 ///
+/// Arrays [row, col] may have any strides between rows, columns and positions, such as those of a transposed matrix; inputs
+/// may repeat elements. If a stride between columns is not that of adjacent ones, the program has no groups, either.
+///
 /// Limits: 4 inputs and 3 outputs [row, col], at least one of them.
 struct RowProgramProblem {
   using Arrays = RowProgramArrays;
@@ -106,13 +109,21 @@ struct RowProgramProblem {
   std::int64_t rows = 0;     ///< >= 0
   std::int64_t cols = 1;     ///< >= 0; a tuned kernel is specialized for it. 0: no launch, if all outputs have columns
   DType dtype = DType::f32;  ///< of arrays that the program declares as `float`: f32, f16, bf16 or f64
-  std::vector<RowProgramNumber> numbers{};       ///< numbers without a default, and others than their defaults
-  std::vector<RowProgramOfArray> row_strides{};  ///< elements between rows; absent: the array's columns; 0: one row for all
-  std::vector<RowProgramInPlace> in_place{};     ///< outputs [row, col] that overwrite an input of the same dtype
-  std::vector<RowProgramOfArray> alignments{};   ///< bytes that an address is a multiple of; absent: 16
-  std::int64_t inner = 1;                        ///< positions of each column: arrays [row, col] are (rows, cols, inner)
+  std::vector<RowProgramNumber> numbers{};         ///< numbers without a default, and others than their defaults
+  std::vector<RowProgramOfArray> row_strides{};    ///< elements between rows; absent: those of a row; 0: one row for all
+  std::vector<RowProgramInPlace> in_place{};       ///< outputs [row, col] that overwrite an input of the same dtype
+  std::vector<RowProgramOfArray> alignments{};     ///< bytes that an address is a multiple of; absent: 16
+  std::int64_t inner = 1;                          ///< positions of each column: arrays [row, col] are (rows, cols, inner)
+  std::vector<RowProgramOfArray> col_strides{};    ///< of arrays [row, col]: elements between columns, >= 0; absent: inner
+  std::vector<RowProgramOfArray> inner_strides{};  ///< the same between positions; absent: 1
 
   constexpr std::string_view op() const noexcept { return "row_program"; }
+  /// Returns whether the columns of an array are not adjacent.
+  constexpr bool strided() const noexcept {
+    bool adjacent = inner == 1;
+    for (const RowProgramOfArray& stride : col_strides) adjacent = adjacent && stride.value == 1;
+    return !adjacent;
+  }
   bool operator==(const RowProgramProblem&) const = default;
 };
 
@@ -178,9 +189,12 @@ constexpr ArrayFacts row_program_array(const RowProgramProblem& p, const RowProg
     const std::int64_t width = array.dims == RowProgramDims::full  ? p.cols
                                : array.dims == RowProgramDims::top ? p.program.top()
                                                                    : p.cols / group;
-    if (p.inner > 1 && array.dims == RowProgramDims::full)
-      facts.strides = {stride != nullptr ? *stride : width * p.inner, p.inner, 1};
-    else if (p.inner == 1)
+    if (p.strided() && array.dims == RowProgramDims::full) {
+      const std::int64_t* const col = find_property(p.col_strides, array.name);
+      const std::int64_t* const inner = find_property(p.inner_strides, array.name);
+      facts.strides = {stride != nullptr ? *stride : row_elements(width, p.inner), col != nullptr ? *col : p.inner};
+      if (p.inner > 1) facts.strides.add(inner != nullptr ? *inner : 1);
+    } else if (p.inner == 1)
       facts.strides = {stride != nullptr ? *stride : width, 1};
   }
   for (const RowProgramInPlace& pair : p.in_place)
@@ -205,6 +219,10 @@ constexpr void describe(Self& p, const RowProgramArrays& arrays, Visitor& v) {
   v.option("alignments", p.alignments,
            {.meaning = "bytes that the address of an array is a multiple of, such as x=4; 16 for others"});
   v.option("inner", p.inner, inner_facts());
+  v.option("col_strides", p.col_strides,
+           {.meaning = "elements from one column of an array to the next, such as x=1;y=200; inner for others"});
+  v.option("inner_strides", p.inner_strides,
+           {.meaning = "elements from one position of an array to the next, such as x=64; 1 for others"});
   if constexpr (requires { v.user_array(arrays.inputs[0]); }) {
     for (const void* const input : arrays.inputs) v.user_array(input);
     for (const void* const output : arrays.outputs) v.user_array(output);

@@ -1,0 +1,117 @@
+/// The kernels' only argument.
+struct RowProgramParams {
+  RowParams row;
+  const void* up_address;
+  int64 up_stride;
+  void* y_address;
+  int64 y_stride;
+  int64 vectors;
+  int64 vectors_per_row;
+  int64 inner;
+  int64 gate_cols;
+  int64 gate_vectors;
+  int64 up_cols;
+  int64 up_vectors;
+  int64 y_cols;
+  int64 y_vectors;
+};
+
+/// The program: each of its lines is a line of these functions.
+struct Program {
+  using Params = RowProgramParams;
+  using First = bf16;
+  using Inputs = TypeList<bf16, bf16>;
+  using Outputs = TypeList<bf16>;
+  using ColumnArrays = ColumnList<>;
+  static constexpr int stages = 0;
+  static constexpr int kept = 0;
+  static constexpr int sums = 0;
+  static constexpr int columns_of_group = 1;
+  template <int stage>
+  using RowReductions = Reductions<>;
+  template <int stage>
+  using GroupReductions = Reductions<>;
+  struct Values {};
+  struct Groups {};
+
+  template <int pass>
+  static __device__ __forceinline__ constexpr PassUses uses() {
+    return {.inputs = 3, .columns = 0, .groups = 0};
+  }
+  template <int which>
+  static __device__ __forceinline__ StridedArray input(const Params& params) {
+    if constexpr (which == 0) return {params.row.input[0], params.row.input_stride[0], params.gate_cols, params.gate_vectors};
+    if constexpr (which == 1) return {params.up_address, params.up_stride, params.up_cols, params.up_vectors};
+  }
+  template <int which>
+  static __device__ __forceinline__ StridedArray output(const Params& params) {
+    if constexpr (which == 0) return {params.y_address, params.y_stride, params.y_cols, params.y_vectors};
+  }
+
+  static __device__ __forceinline__ void derive(OfStage<0>, const Params& params, int64 row, Values& values) {}
+  template <typename Vector, int vector>
+  static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
+      float (&results)[1][vector]) {
+    const float gate = v.input[0][j];
+    results[0][j] = (gate * sigmoid(gate)) * v.input[1][j];  // y
+  }
+  static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}
+  static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}
+};
+
+}  // namespace tunesmith
+
+struct Types {
+  using Input = tunesmith::bf16;
+  using Output = tunesmith::bf16;
+};
+
+static constexpr tunesmith::RowShape shape = {
+    .cols = 1000,
+    .vector = 1,
+};
+
+template <>
+struct tunesmith::RowFeatures<shape> {
+  using Mask = tunesmith::NoMask;
+};
+
+static constexpr tunesmith::StridedConfig config = {
+    .threads = 256,
+    .lanes = 8,
+    .vector = 1,
+    .columns = 32,
+    .blocks_per_row = 1,
+    .load = tunesmith::LoadHint::plain,
+    .store = tunesmith::StoreHint::plain,
+};
+
+static_assert(sizeof(tunesmith::RowParams) == 160, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams{.row = {}, .vectors = {}, .vectors_per_row = {}, .first_cols = {}, .second_cols = {}, .output_cols = {}, .first_vectors = {}, .second_vectors = {}, .output_vectors = {}}) == 224, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::vectors) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::vectors_per_row) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::first_cols) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::second_cols) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::output_cols) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::first_vectors) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::second_vectors) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::StridedParams::output_vectors) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams{.row = {}, .up_address = {}, .up_stride = {}, .y_address = {}, .y_stride = {}, .vectors = {}, .vectors_per_row = {}, .inner = {}, .gate_cols = {}, .gate_vectors = {}, .up_cols = {}, .up_vectors = {}, .y_cols = {}, .y_vectors = {}}) == 264, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::up_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::up_stride) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::y_address) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::y_stride) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::vectors) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::vectors_per_row) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::inner) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::gate_cols) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::gate_vectors) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::up_cols) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::up_vectors) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::y_cols) == 8, "the host fills the parameters by this layout");
+static_assert(sizeof(tunesmith::RowProgramParams::y_vectors) == 8, "the host fills the parameters by this layout");
+
+extern "C" __global__ void __launch_bounds__(256, 1)
+row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
+  tunesmith::row_program_strided_resident<tunesmith::Program, shape, config>(params);
+}
