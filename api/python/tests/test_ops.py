@@ -55,6 +55,25 @@ def test_a_row_program(engine: tunesmith.Engine, random: numpy.random.Generator)
         ops.row_program(x, program="x", engine=engine)
 
 
+def test_a_row_program_of_any_strides(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    x, w = random.standard_normal((24, 11), dtype=numpy.float32), random.standard_normal(24, dtype=numpy.float32)
+    columns = x[:, 1:5].T  # misaligned, too
+    problem = ops.row_program.problem({"x": columns, "w": w}, program=PROGRAM)
+    assert problem.fields["row_strides"] == "x=1" and problem.fields["col_strides"] == "x=11"
+    assert problem.fields["alignments"] == "x=4"
+    results = ops.row_program(columns, w, program=PROGRAM, engine=engine)
+    for result, expected in zip(results, ops.row_program(columns.copy(), w, program=PROGRAM, engine=engine), strict=True):
+        numpy.testing.assert_allclose(result, expected, rtol=32 * EPS32)
+    # (rows, cols, inner) in memory as (inner, rows, cols), and one row for all.
+    volume = random.standard_normal((5, 3, 24), dtype=numpy.float32).transpose(1, 2, 0)
+    for array in (volume, numpy.broadcast_to(volume[:1], volume.shape)):
+        y, mean = ops.row_program(array, w, program=PROGRAM, inner=5, engine=engine)
+        exact = (array.astype(float) ** 2).mean(1)
+        numpy.testing.assert_allclose(mean, exact, rtol=24 * EPS32)
+        expected = array / numpy.sqrt(exact[:, None] + 1e-6) * (1 + w.astype(float))[:, None]
+        numpy.testing.assert_allclose(y, expected, rtol=32 * EPS32, atol=EPS32)
+
+
 def test_an_unknown_operation() -> None:
     with pytest.raises(AttributeError, match="no operation 'sofmax'"):
         ops.sofmax  # noqa: B018

@@ -35,6 +35,8 @@ _NUMPY_TYPES = {
     "f64": "float64",
 }
 _PROBE = 1 << 20  # a stride that no default has
+#: Fields of row programs, whose text names the arrays: "x=4104;y=0".
+_STRIDES_OF_ARRAYS = ("row_strides", "col_strides", "inner_strides")
 
 
 class Operation:
@@ -277,6 +279,14 @@ def _outputs(name: str, problem: _core.Problem, out: Mapping[str, Any] | Any) ->
     return {names[0]: out}
 
 
+def _set_of_array(fields: dict[str, _Value], field: str, array: str, value: int) -> dict[str, _Value]:
+    """Add a property of an array to a field such as "x=4;y=0", unless it has one; return the fields."""
+    given = str(fields.get(field) or "")
+    if all(pair.partition("=")[0] != array for pair in given.replace(",", ";").split(";")):
+        fields[field] = f"{given};{array}={value}" if given else f"{array}={value}"
+    return fields
+
+
 def _set_strides(name: str, fields: dict[str, _Value], array: str, layout: Mapping[str, Any]) -> None:
     """Set the fields of an array's strides that differ from the contiguous ones, and its alignment."""
     info = _find(name, fields, array)
@@ -285,10 +295,20 @@ def _set_strides(name: str, fields: dict[str, _Value], array: str, layout: Mappi
     if info.alignment_field and layout["address"]:
         address = layout["address"] | 16
         fields.setdefault(info.alignment_field, address & -address)
+    of_arrays = any(field.name in _STRIDES_OF_ARRAYS for field in _core.operation_fields(name))
+    if of_arrays and layout["address"] % 16:
+        _set_of_array(fields, "alignments", array, layout["address"] & -layout["address"])
     if len(info.shape) != len(layout["shape"]):
         return
     for dimension, (wanted, extent) in enumerate(zip(layout["strides"], layout["shape"], strict=True)):
         if extent <= 1 or info.strides[dimension] == wanted:
+            continue
+        if of_arrays:
+            for strides in _STRIDES_OF_ARRAYS:
+                probed = _find(name, _set_of_array(dict(fields), strides, array, _PROBE), array)
+                if probed is not None and probed.strides[dimension] == _PROBE:
+                    _set_of_array(fields, strides, array, wanted)
+                    break
             continue
         for field in _core.operation_fields(name):
             if not (field.name.startswith(array) and field.name.endswith("_stride")) or field.name in fields:

@@ -77,6 +77,44 @@ def test_inputs_that_are_not_contiguous_or_aligned() -> None:
         torch.testing.assert_close(tt.row_program(NORM, view, w), tt.row_program(NORM, view.clone(), w))
 
 
+VIEWS = {
+    "padded rows": lambda: torch.randn(6, 50)[:, 1:49],
+    "one row for all": lambda: torch.randn(48).expand(6, 48),
+    "padded columns": lambda: torch.randn(3, 48, 20)[:, :, :15],
+    "adjacent columns": lambda: torch.randn(3, 15, 48).transpose(1, 2),
+    "one column for all": lambda: torch.randn(3, 1, 15).expand(3, 48, 15),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_inputs_of_any_strides_are_not_copied(view: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(tensor: torch.Tensor) -> torch.Tensor:
+        raise AssertionError("a copy")
+
+    x, w = VIEWS[view](), torch.randn(48)
+    assert not x.is_contiguous()
+    copied = tt.row_program(NORM, x.clone(memory_format=torch.contiguous_format), w)
+    monkeypatch.setattr("tunesmith.torch.launching._plain", refuse)
+    own = x.detach().requires_grad_()
+    y, scale = tt.row_program(NORM, own, w)
+    torch.testing.assert_close((y, scale), copied, rtol=64 * 2.0**-24, atol=1e-6)
+    assert y.is_contiguous()
+    y.backward(torch.randn(y.shape[:1] + y.shape[:0:-1]).transpose(1, -1) if y.dim() == 3 else torch.randn(y.shape))
+    assert own.grad is not None and own.grad.shape == x.shape
+
+
+def test_inputs_that_are_copied() -> None:
+    w = torch.randn(48)
+    quantities = "in x : float[row, col]\nmax[16] a = x\nout m : float[row, col/16] = a\nout y : float[row, col] = x"
+    largest = "in x : float[row, col]\nmax a = x\nout m : float[row] = a"
+    x = torch.randn(48, 6).t()
+    torch.testing.assert_close(tt.row_program(NORM, x, w), tt.row_program(NORM, x.contiguous(), w))
+    assert torch.equal(tt.row_program(quantities, x)[0], x.reshape(6, 3, 16).amax(-1))
+    assert torch.equal(tt.row_program(largest, x), x.amax(-1))  # not a copy
+    windows = torch.randn(60).as_strided((6, 48), (2, 1))
+    torch.testing.assert_close(tt.row_program(NORM, windows, w), tt.row_program(NORM, windows.clone(), w))
+
+
 def test_compile_has_no_graph_breaks() -> None:
     x, w = torch.randn(4, 48), torch.randn(48)
     compiled = torch.compile(lambda x, w: tt.row_program(NORM, x * 2, w)[0] + 1, backend="aot_eager", fullgraph=True)

@@ -51,7 +51,8 @@ def row_program(program: str, *inputs: torch.Tensor, numbers: Mapping[str, float
     with a float64 tensor computes in float64.
 
     An input [row, col] of three dimensions is (rows, cols, inner), such as x.flatten(2) of (batch, class, height, width):
-    each position is a row of the program.
+    each position is a row of the program. Such inputs are read at any strides, and those of two dimensions at any stride
+    between rows. Outputs are contiguous.
     """
     values = ";".join(f"{name}={value!r}" for name, value in (numbers or {}).items())
     outputs = _run(inputs, program, values)
@@ -141,12 +142,44 @@ def _problem(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> dict
     return fields
 
 
+def _strides(inputs: Sequence[torch.Tensor], program: str, fields: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the fields of the strides of inputs; None where contiguous copies are needed, or faster.
+
+    Outputs are contiguous. A copy is faster where columns are adjacent in an output, but not in an input, and where an input
+    has one position for all, so that no array is read in vectors.
+    """
+    names = ("row_strides", "col_strides", "inner_strides")
+    found: dict[str, list[str]] = {name: [] for name in names}
+    has_rows = any(list(array.shape) == [_ROWS, _COLS] for array in _arrays(program, fields["dtype"], "output"))
+    for array, tensor in zip(_arrays(program, fields["dtype"], "input"), inputs, strict=True):
+        if tensor.is_contiguous():
+            continue
+        strides = [step if extent > 1 else 1 for step, extent in zip(tensor.stride(), tensor.shape, strict=True)]
+        slow = strides[-1] == 0 or (tensor.dim() == 2 and has_rows and strides[-1] != 1)
+        if list(array.shape) != [_ROWS, _COLS] or slow:
+            return None
+        if tensor.shape[0] == 1:
+            strides[0] = tensor.shape[1:].numel()
+        for name, step in zip(names, strides, strict=False):
+            found[name].append(f"{array.name}={step}")
+    given = {name: ";".join(pairs) for name, pairs in found.items() if pairs}
+    if not given:
+        return given
+    try:
+        _core.Problem("row_program", **fields, **given)
+    except ValueError:  # rows that overlap, or groups of columns that are not adjacent
+        return None
+    return given
+
+
 @functools.lru_cache(maxsize=512)
 def _launcher(program: str, numbers: str) -> Launcher:
     def prepare(*inputs: torch.Tensor) -> Prepared | None:
-        if not all(tensor.is_contiguous() for tensor in inputs):
-            return None
         fields = _problem(inputs, program, numbers)
+        strides = _strides(inputs, program, fields)
+        if strides is None:
+            return None
+        fields |= strides
         names = [array.name for array in _arrays(program, fields["dtype"], "input")]
         alignments = {name: tensor.data_ptr() | 16 for name, tensor in zip(names, inputs, strict=True)}
         less = [f"{name}={address & -address}" for name, address in alignments.items() if address & 15]
@@ -207,6 +240,7 @@ def _backward(ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Any:
     forward = [array.name for array in _arrays(ctx.program, "f32", "input")]
     dtype = _problem(tensors, ctx.program, "")["dtype"]
     types = {array.name: _TYPES[array.dtype] for array in _arrays(text, dtype, "input")}
+    whole = {array.name for array in _arrays(text, dtype, "input") if list(array.shape) == [_ROWS, _COLS]}
     given = []
     for name in inputs:
         if name not in derivatives:
@@ -214,9 +248,11 @@ def _backward(ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Any:
             continue
         gradient = gradients[derivatives[name]]
         shape, _ = ctx.outputs[derivatives[name]]
-        given.append(
-            tensors[0].new_zeros(shape, dtype=types[name]) if gradient is None else gradient.to(types[name]).contiguous()
-        )
+        if gradient is None:
+            given.append(tensors[0].new_zeros(shape, dtype=types[name]))
+            continue
+        gradient = gradient.to(types[name])
+        given.append(gradient if name in whole and gradient.stride(-1) == 1 else gradient.contiguous())
     numbers = ";".join(pair for pair in ctx.numbers.split(";") if pair.split("=")[0] in known)
     results = dict(zip(outputs, _run(given, text, numbers), strict=True))
     found: list[torch.Tensor | None] = []
