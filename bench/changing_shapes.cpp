@@ -67,6 +67,12 @@ struct HostTimes {
     us.push_back(1e6 * seconds_since(start));
   }
   double median_us() const { return bench::median(us); }
+  /// Returns the median of every `of`th call from `first` on.
+  double median_us(std::size_t first, std::size_t of) const {
+    std::vector<double> some;
+    for (std::size_t i = first; i < us.size(); i += of) some.push_back(us[i]);
+    return bench::median(some);
+  }
   double total_s() const {
     double sum = 0;
     for (const double one : us) sum += one;
@@ -147,9 +153,9 @@ void lengths() {
 }
 
 /// Prints the host time of `calls(engine, times)` with an empty cache and with the cache that this leaves, after its pending
-/// keys were tuned for at most `pending_s` seconds.
+/// keys were tuned for at most `pending_s` seconds. `names`: the operations of each step, in order.
 template <typename Calls>
-void cold_and_warm(const char* what, double pending_s, const Calls& calls) {
+void cold_and_warm(const char* what, const std::vector<const char*>& names, double pending_s, const Calls& calls) {
   std::printf("%s\n", what);
   const TemporaryCache cache;
   for (const char* state : {"empty cache", "warm cache"}) {
@@ -157,7 +163,10 @@ void cold_and_warm(const char* what, double pending_s, const Calls& calls) {
     HostTimes times;
     calls(*engine, times);
     engine->synchronize();
-    std::printf("  %s: median call %.1f us, total %.2f s\n", state, times.median_us(), times.total_s());
+    std::printf("  %s: median call %.1f us (", state, times.median_us());
+    for (std::size_t i = 0; i < names.size(); ++i)
+      std::printf("%s%s %.1f", i == 0 ? "" : ", ", names[i], times.median_us(i, names.size()));
+    std::printf("), total %.2f s\n", times.total_s());
     print_tuning(*engine);
     if (pending_s > 0 && state == std::string_view("empty cache")) engine->tune_pending(pending_s);
   }
@@ -167,8 +176,8 @@ void cold_and_warm(const char* what, double pending_s, const Calls& calls) {
 void widths() {
   constexpr int count = 1000;
   constexpr std::int64_t rows = 256, most_cols = 131072;
-  cold_and_warm("1000 random widths from 1 to 131072, softmax and cross-entropy, 256 rows, bf16", 0,
-                [&](Engine& engine, HostTimes& times) {
+  cold_and_warm("1000 random widths from 1 to 131072, softmax and cross-entropy, 256 rows, bf16",
+                {"softmax", "cross_entropy"}, 0, [&](Engine& engine, HostTimes& times) {
                   const DeviceBuffer x = random_numbers(engine, DType::bf16, rows * most_cols, 1);
                   const DeviceBuffer y(engine, rows * most_cols * 2), targets(engine, rows * 8), loss(engine, 4),
                       lse(engine, rows * 4);
@@ -196,7 +205,7 @@ void training() {
   cold_and_warm(
       "training: 200 steps with sequence lengths from 256 to 2048, causal attention forward and backward and loss with its "
       "gradient, bf16",
-      90, [&](Engine& engine, HostTimes& times) {
+      {"attention", "cross_entropy", "attention_backward"}, 90, [&](Engine& engine, HostTimes& times) {
         const std::int64_t elements = batch * most * heads * head_dim;
         const DeviceBuffer q = random_numbers(engine, DType::bf16, elements, 1),
                            logits = random_numbers(engine, DType::bf16, batch * most * vocabulary, 1);

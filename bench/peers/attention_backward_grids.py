@@ -1,6 +1,6 @@
 """Problems of attention backward. Needs only Python.
 
-backward       bf16, 16384 tokens, 2048 elements over all heads: head_dim 64, 96, 128, 256; full and causal
+backward       bf16, 16384 tokens, 2048 elements over all heads; head_dim 64, 96, 128, 256; 512 to 16384 positions; causal or not
 deterministic  some of the same with the option deterministic
 options        4096 positions: grouped heads, soft cap, ALiBi, user functions; modifications against the plain kernel, too
 pair           forward and backward of one layer
@@ -15,8 +15,10 @@ OP = "attention_backward"
 TOKENS, HIDDEN = attention_grids.TOKENS, attention_grids.HIDDEN
 SOFTCAP = attention_grids.SOFTCAP
 CAUSAL = ("none", "bottom-right")
+LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 # (head_dim, lengths). Of head_dim 96 there are 21 heads, 2016 elements.
-SHAPES = ((128, (512, 2048, 8192)), (64, (512, 2048, 8192)), (256, (8192,)), (96, (8192,)))
+SHAPES = tuple((head_dim, LENGTHS) for head_dim in (128, 64, 256, 96))
+PAIRS = ((128, (512, 2048, 8192)), (64, (512, 2048, 8192)), (256, (8192,)), (96, (8192,)))
 ORDERED = ((128, (2048, 8192)), (64, (2048, 8192)))
 # (head_dim, heads, kv_heads, causal, case)
 OPTIONS = ((128, 64, 8, "bottom-right", ""),
@@ -81,7 +83,7 @@ def _quick(dtype):
 
 
 GRIDS = {"backward": _shapes("backward", SHAPES), "deterministic": _shapes("deterministic", ORDERED, "deterministic"),
-         "options": _options, "pair": _shapes("pair", SHAPES), "accuracy": _accuracy, "quick": _quick}
+         "options": _options, "pair": _shapes("pair", PAIRS), "accuracy": _accuracy, "quick": _quick}
 
 
 def cells(grid, ops=None, dtypes=None):

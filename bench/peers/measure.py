@@ -23,6 +23,7 @@ class Bench:
         # No shipped records: the figures are of what this engine finds.
         self.engine = tunesmith.Engine(args.library, effort=args.effort, mode=args.mode, cache_file=args.cache,
                                        system_caches="", tune_budget_s=args.tune_budget)
+        self.exact = tunesmith.Engine(args.library, mode="off", system_caches="", cache_file="", specialize="exact")
         self.timer = timing.Timer()
         self.stream = torch.cuda.current_stream().cuda_stream
 
@@ -75,13 +76,16 @@ class Bench:
 
     def also_timed(self, cell, arrays, record):
         """Returns further launchers of Tunesmith that are only timed: a cell of their own checks them. For shapes that a seed
-        draws, this includes the configuration without tuning."""
+        draws, this includes two kernels without tuning: of the width and of its bucket."""
         works = {name: self.engine.plan(arrays.op, config=self.config, **fields).launcher(*operands, stream=self.stream)
                  for name, (fields, operands) in arrays.also_timed.items()}
         if self.tunes and cell.grid in samples.BYTES:
-            untuned = self.engine.plan(arrays.op, mode=tunesmith.MODES["off"], **{**cell.fields, **arrays.fields})
-            record["default_config"] = untuned.config
-            works[results.DEFAULT] = untuned.launcher(*arrays.operands, stream=self.stream)
+            off = tunesmith.MODES["off"]
+            for name, engine, fact in ((results.DEFAULT, self.exact, "default_config"),
+                                       (results.BUCKET, self.engine, "bucket_config")):
+                untuned = engine.plan(arrays.op, mode=off, **{**cell.fields, **arrays.fields})
+                record[fact] = untuned.config
+                works[name] = untuned.launcher(*arrays.operands, stream=self.stream)
         return works
 
     def measure(self, cell, rounds):

@@ -19,8 +19,9 @@ from cells import SHORT, of_record
 
 OWN = "tunesmith"
 PLAIN = "tunesmith_plain"  # Tunesmith without the modification, for the cost of the modification
-DEFAULT = "tunesmith_default"  # Tunesmith's default configuration, next to the tuned one
-# Column headings in their order. Names outside of COPIES, OWN, PLAIN and DEFAULT are peers.
+DEFAULT = "tunesmith_default"  # Tunesmith's default configuration of the kernel for the width, next to the tuned one
+BUCKET = "tunesmith_bucket"  # the untuned kernel of the width's bucket
+# Column headings in their order. Names outside of COPIES, OWN, PLAIN, DEFAULT and BUCKET are peers.
 COPIES = ("copy", "torch_copy", "triton_read")
 NAMES = {"copy": "copy", "torch_copy": "torch copy", "triton_read": "Triton read", "tunesmith": "Tunesmith", "torch": "torch",
          "compile": "torch.compile", "triton": "Triton", "triton_whole": "Triton, whole row",
@@ -109,7 +110,7 @@ def share(cell, name=OWN):
 
 def best_peer(cell):
     """Returns the name of the fastest peer; None without one."""
-    peers = [name for name in cell["us"] if name not in (OWN, PLAIN, DEFAULT, *COPIES)]
+    peers = [name for name in cell["us"] if name not in (OWN, PLAIN, DEFAULT, BUCKET, *COPIES)]
     return min(peers, key=lambda name: cell["us"][name], default=None)
 
 

@@ -170,7 +170,7 @@ SUMMARY = (
      lambda cell: cell["grid"] == "forward", against("cudnn")),
     ("attention, ALiBi, softcap, window, documents", "flex_attention", "attention",
      lambda cell: cell["grid"] == "mods" and cell["case"] and "snippet" not in cell["case"], against("flex")),
-    ("attention backward, 512 to 8192 positions", "cuDNN", "attention_backward",
+    ("attention backward, 512 to 16384 positions", "cuDNN", "attention_backward",
      lambda cell: cell["grid"] == "backward", against("cudnn")),
 )
 NOTES = {kernels.CURRENT: "", kernels.CHANGED: " (1)", kernels.UNKNOWN: " (2)"}
