@@ -3,7 +3,8 @@
 //   delta = sum_c o[c] * dout[c] - dlse      softmax subtracts it from each gradient of a probability
 //   lse2  = log2(e) * lse                    +inf for a row without keys
 //
-// Zeroes the sums of dq in the workspace, or their counters. A few neighbouring lanes share a row.
+// Zeroes the sums of dq in the workspace, or their counters. A few neighbouring lanes share a row. A lane has the loads of
+// up to four rows in flight, because two 16-byte loads of each lane reach only half of the memory's bandwidth.
 #pragma once
 
 #include "attention_backward/backward.cuh"
@@ -16,66 +17,115 @@ template <const AttentionShape& shape, const BackwardShape& backward>
 struct PrepareLanes {
   static constexpr int vector = shape.o_vector < backward.dout_vector ? shape.o_vector : backward.dout_vector;
   static constexpr int accesses = shape.head_dim_v / vector;
-  static constexpr int lanes = accesses >= 32 ? 32 : accesses > 8 ? 16 : accesses > 4 ? 8 : 4;  // of a row
-  static constexpr int rows = prepare_threads / lanes;                                          // of a block
+  // Of a row: none of them is idle where 4 or 8 lanes have equal shares.
+  static constexpr int lanes = accesses % 8 == 0   ? 8
+                               : accesses % 4 == 0 ? 4
+                               : accesses >= 32    ? 32
+                               : accesses > 8      ? 16
+                               : accesses > 4      ? 8
+                                                   : 4;
+  static constexpr int each = (accesses + lanes - 1) / lanes;             // of a lane and row
+  static constexpr int rows_of_lane = each == 1 ? 4 : each <= 3 ? 2 : 1;  // at once
+  static constexpr int rows_at_once = prepare_threads / lanes;            // of a block
+  static constexpr int rows = rows_at_once * rows_of_lane;                // of a block in all
 };
+
+/// A row of the statistics: (batch, heads, statistics_rows), or (heads, statistics_rows) of packed sequences.
+struct PreparedRow {
+  int any_head;  ///< of all batch entries
+  int position;
+  bool there;  ///< it is a query's
+};
+
+template <const AttentionShape& shape, const BackwardShape& backward>
+__device__ __forceinline__ PreparedRow prepared_row(const AttentionBackwardParams& params, int64 first, int offset) {
+  const AttentionParams& attention = params.attention;
+  const auto rows_of_head = static_cast<uint32>(params.statistics_rows);
+  const int64 first_head = first / params.statistics_rows;
+  const uint32 within = static_cast<uint32>(first - first_head * params.statistics_rows) + static_cast<uint32>(offset);
+  PreparedRow row;
+  row.any_head = static_cast<int>(first_head) + static_cast<int>(within / rows_of_head);
+  row.position = static_cast<int>(within % rows_of_head);
+  row.there = first + offset < params.rows && row.position < (shape.varlen ? attention.total_q : attention.seq_q);
+  if constexpr (shape.varlen && backward.padded) {  // rows are padded
+    const int sequence = sequence_of_row(attention, row.position), start = attention.cu_seqlens_q[sequence];
+    row.position += start - padded_start(sequence, start);
+    row.there = first + offset < params.rows && row.position < attention.cu_seqlens_q[sequence + 1];
+  }
+  return row;
+}
 
 template <typename Element, const AttentionShape& shape, const BackwardShape& backward>
 __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwardParams& params) {
   using Lanes = PrepareLanes<shape, backward>;
+  using Part = Packed<Element, Lanes::vector>;
   const AttentionParams& attention = params.attention;
-  const int64 row = block_index() * Lanes::rows + thread_index() / Lanes::lanes;
+  const int64 thread = block_index() * prepare_threads + thread_index();
   if constexpr (backward.counters) {
-    const int64 thread = block_index() * prepare_threads + thread_index();
-    if (thread < params.counter_words) workspace_words(params, params.counters_at)[thread] = 0;
+#pragma unroll 1
+    for (int64 i = thread; i < params.counter_words; i += params.prepare_stride)
+      workspace_words(params, params.counters_at)[i] = 0;
   }
   if constexpr (backward.dslopes && backward.padded) {  // blocks add to the parts
     const int64 parts = static_cast<int64>(attention.heads) * attention.batch * params.slope_parts;
-    for (int64 i = block_index() * prepare_threads + thread_index(); i < parts; i += params.prepare_stride)
-      workspace_floats(params, params.slopes_at)[i] = 0.0f;
+    for (int64 i = thread; i < parts; i += params.prepare_stride) workspace_floats(params, params.slopes_at)[i] = 0.0f;
   }
-  // Rows are (batch, heads, statistics_rows), or (heads, statistics_rows) of packed sequences.
-  const int64 queries = shape.varlen ? attention.total_q : attention.seq_q;
-  const int64 any_head = row / params.statistics_rows;
-  int64 position = row % params.statistics_rows;
-  const int64 head = any_head % attention.heads, batch = shape.varlen ? 0 : any_head / attention.heads;
-  bool there = row < params.rows && position < queries;
-  if constexpr (shape.varlen && backward.padded) {  // rows are padded
-    const int sequence = sequence_of_row(attention, static_cast<int>(position)), start = attention.cu_seqlens_q[sequence];
-    position += start - padded_start(sequence, start);
-    there = row < params.rows && position < attention.cu_seqlens_q[sequence + 1];
-  }
-  float sum = 0.0f;
-  if (there) {
+  const int lane = thread_index() % Lanes::lanes;
+  const int64 first = block_index() * Lanes::rows;
+  PreparedRow rows[Lanes::rows_of_lane];
+  Part outputs[Lanes::rows_of_lane][Lanes::each], gradients[Lanes::rows_of_lane][Lanes::each];
+  float lse = Maximum::identity(), dlse = 0.0f;  // of row number `lane`
+#pragma unroll
+  for (int r = 0; r < Lanes::rows_of_lane; ++r) {
+    const PreparedRow row =
+        prepared_row<shape, backward>(params, first, r * Lanes::rows_at_once + thread_index() / Lanes::lanes);
+    rows[r] = row;
+    // Other rows read those of the first query, so that no branch is in the way of the next loads.
+    const int batch = shape.varlen || !row.there ? 0 : row.any_head / attention.heads;
+    const int head = !row.there ? 0 : shape.varlen ? row.any_head : row.any_head % attention.heads;
+    const int position = row.there ? row.position : 0;
     const auto* const o = static_cast<const Element*>(attention.o) + batch * attention.o_strides.batch +
                           position * attention.o_strides.seq + head * attention.o_strides.head;
     const auto* const dout = static_cast<const Element*>(params.dout) + batch * params.dout_strides.batch +
                              position * params.dout_strides.seq + head * params.dout_strides.head;
 #pragma unroll
-    for (int i = 0; i < Lanes::accesses; i += Lanes::lanes) {
-      const int access = i + thread_index() % Lanes::lanes;
-      if (access >= Lanes::accesses) continue;
-      float outputs[Lanes::vector], gradients[Lanes::vector];
-      load_whole<Element, Lanes::vector, LoadHint::plain>(o, access * Lanes::vector).unpack(outputs);
-      load_whole<Element, Lanes::vector, LoadHint::plain>(dout, access * Lanes::vector).unpack(gradients);
-#pragma unroll
-      for (int j = 0; j < Lanes::vector; ++j) sum = fused_multiply_add(outputs[j], gradients[j], sum);
+    for (int i = 0; i < Lanes::each; ++i) {
+      const int access = i * Lanes::lanes + lane;
+      const int column = (Lanes::accesses % Lanes::lanes == 0 || access < Lanes::accesses ? access : 0) * Lanes::vector;
+      outputs[r][i] = load_whole<Element, Lanes::vector, LoadHint::plain>(o, column);
+      gradients[r][i] = load_whole<Element, Lanes::vector, LoadHint::plain>(dout, column);
+    }
+    if (lane == r && row.there) {
+      const int64 at =
+          static_cast<int64>(row.any_head) * (shape.varlen ? attention.total_q : attention.seq_q) + row.position;
+      lse = attention.lse[at];
+      if constexpr (backward.dlse) dlse = params.dlse[at];
     }
   }
-  sum = reduce_lanes<Lanes::lanes>(sum, Sum());
-  if (row >= params.rows) return;
-  if constexpr (backward.sums_columns > 0) {
-    float* const sums = workspace_floats(params, params.sums_at) + row * backward.sums_columns;
-    for (int i = thread_index() % Lanes::lanes; i < backward.sums_columns / 4; i += Lanes::lanes)
-      store<16, StoreHint::plain>(sums + 4 * i, Bits<16>{});
+#pragma unroll
+  for (int r = 0; r < Lanes::rows_of_lane; ++r) {
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < Lanes::each; ++i) {
+      if (Lanes::accesses % Lanes::lanes != 0 && i * Lanes::lanes + lane >= Lanes::accesses) continue;
+      float output[Lanes::vector], gradient[Lanes::vector];
+      outputs[r][i].unpack(output);
+      gradients[r][i].unpack(gradient);
+#pragma unroll
+      for (int j = 0; j < Lanes::vector; ++j) sum = fused_multiply_add(output[j], gradient[j], sum);
+    }
+    sum = reduce_lanes<Lanes::lanes>(sum, Sum());
+    const int64 at = first + r * Lanes::rows_at_once + thread_index() / Lanes::lanes;
+    if (at >= params.rows) continue;
+    if constexpr (backward.sums_columns > 0) {
+      float* const sums = workspace_floats(params, params.sums_at) + at * backward.sums_columns;
+      for (int i = lane; i < backward.sums_columns / 4; i += Lanes::lanes)
+        store<16, StoreHint::plain>(sums + 4 * i, Bits<16>{});
+    }
+    if (lane != r) continue;
+    workspace_floats(params, params.delta_at)[at] = rows[r].there ? subtract(sum, dlse) : 0.0f;
+    workspace_floats(params, params.lse_at)[at] = lse == Maximum::identity() ? -Maximum::identity() : multiply(lse, log2_e);
   }
-  if (thread_index() % Lanes::lanes != 0) return;
-  const int64 of_lse = any_head * queries + position;
-  if constexpr (backward.dlse)
-    if (there) sum = subtract(sum, params.dlse[of_lse]);
-  const float lse = there ? attention.lse[of_lse] : Maximum::identity();
-  workspace_floats(params, params.delta_at)[row] = sum;
-  workspace_floats(params, params.lse_at)[row] = lse == Maximum::identity() ? -Maximum::identity() : multiply(lse, log2_e);
 }
 
 }  // namespace tunesmith

@@ -242,8 +242,10 @@ std::int64_t prepare_rows(const Settings& settings) {
   const attention::Settings& forward = settings.forward;
   const std::int64_t vector = std::min(forward.vector(Side::o), forward.vector(Side::o, settings.dout));
   const std::int64_t accesses = forward.head_dim_v / vector;
-  const std::int64_t lanes = accesses >= 32 ? 32 : accesses > 8 ? 16 : accesses > 4 ? 8 : 4;
-  return prepare_threads / lanes;
+  const std::int64_t few_lanes = accesses >= 32 ? 32 : accesses > 8 ? 16 : accesses > 4 ? 8 : 4;
+  const std::int64_t lanes = accesses % 8 == 0 ? 8 : accesses % 4 == 0 ? 4 : few_lanes;
+  const std::int64_t each = (accesses + lanes - 1) / lanes;
+  return prepare_threads / lanes * (each == 1 ? 4 : each <= 3 ? 2 : 1);
 }
 
 Params parameters(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {

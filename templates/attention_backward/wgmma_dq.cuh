@@ -68,15 +68,19 @@ __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardP
   const float* const from = workspace_floats(params.backward, params.backward.sums_at) + part * (16 * 64) + lane * 4;
   // With adders the sums were not zeroed.
   const bool has_sums = !config.adders || workspace_words(params.backward, params.backward.counters_at)[1 + block * 4] != 0;
-  uint32 words[2][8];  // of a row: columns 8 * j + 2 * (lane % 4) and the next
+  // Of a row: columns 8 * j + 2 * (lane % 4) and the next, in the order of the lane that stores them. A quad then stores 64
+  // neighbouring bytes at once.
+  uint32 words[2][8];
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
-    Bits<16> sums = load<16, LoadHint::streaming>(from + j * 128);
+    Bits<16> sums{};
+    const bool exists = shape.head_dim % 64 == 0 || first_column + 8 * j < shape.head_dim;
+    if (exists) sums = load<16, LoadHint::streaming>(from + j * 128);
     if (!has_sums) sums = {};
 #pragma unroll
     for (int r = 0; r < 2; ++r)
-      words[r][j] = pack<Element>(multiply(float_of(sums.word[2 * r]), attention.scale),
-                                  multiply(float_of(sums.word[2 * r + 1]), attention.scale));
+      words[r][2 * (j % 4) + j / 4] = pack<Element>(multiply(float_of(sums.word[2 * r]), attention.scale),
+                                                    multiply(float_of(sums.word[2 * r + 1]), attention.scale));
   }
   const int within = lane % 4;
   auto* const dq = head_of<shape>(static_cast<Element*>(params.backward.dq), params.backward.dq_strides, sequence.q_start,
@@ -84,11 +88,16 @@ __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardP
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     transpose_over_quad(words[r]);
-    const int query = first_q + 8 * r + lane / 4, column = first_column + 16 * within;
-    if (query >= sequence.seq_q || column >= shape.head_dim) continue;
-    Element* const row = dq + query * params.backward.dq_strides.seq + column;
-    write_columns<Element, backward.accumulate>(row, Bits<16>{{words[r][0], words[r][2], words[r][4], words[r][6]}});
-    write_columns<Element, backward.accumulate>(row + 8, Bits<16>{{words[r][1], words[r][3], words[r][5], words[r][7]}});
+    const int query = first_q + 8 * r + lane / 4;
+    if (query >= sequence.seq_q) continue;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int column = first_column + 32 * half + 8 * within;
+      if (column >= shape.head_dim) continue;
+      write_columns<Element, backward.accumulate>(
+          dq + query * params.backward.dq_strides.seq + column,
+          Bits<16>{{words[r][half], words[r][2 + half], words[r][4 + half], words[r][6 + half]}});
+    }
   }
 }
 
