@@ -189,7 +189,7 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   if (shape.shifted() && shape.vector() <= 2) around += 8;  // many vectors may cross the end of the row
   if (halved) elements /= 2;
   if (variant == Variant::persistent) around += batch * (2 * shape.exchanged_floats + 4);
-  if (holds_row()) elements += vectors_per_thread(shape) * shape.vector() * shape.column_sums;
+  if (holds_row()) elements += vectors_per_thread(shape) * shape.vector() * shape.column_sums + 2 * shape.totals;
   return static_cast<int>(std::min<std::int64_t>(elements, 4096)) + around;
 }
 

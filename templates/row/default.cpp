@@ -104,7 +104,7 @@ std::optional<TypedConfig> norm_cluster(const Shape& shape, const DeviceInfo& de
   const bool norm = shape.is_norm || (shape.is_program && shape.column_bytes > 0), once = shape.exchanges == 1;
   const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
   const std::int64_t long_row = once && size_of(shape.input) == 2 ? 32 * kib : once ? 64 * kib : 64 * kib + 1;
-  if (!norm || !shape.writes || shape.inputs > 1 || shape.more_outputs > 0 || shape.has_bytes() || shape.column_sums > 0 ||
+  if (!norm || !shape.writes || shape.inputs > 1 || shape.more_outputs > 0 || shape.has_bytes() || shape.sums_rows() ||
       shape.wide() || row_bytes < long_row || device.arch.number() < 90)
     return std::nullopt;
   TypedConfig config;
@@ -441,7 +441,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   if (warp.vectors_per_thread(shape) * arrays <= most_vectors && valid(warp)) return warp;
   if (const std::optional<TypedConfig> gradient = gradient_block(shape, device)) return *gradient;
 
-  if (shape.column_sums > 0)
+  if (shape.sums_rows())
     if (const std::vector<TypedConfig> list = persistents_to_try(shape, device, true); !list.empty()) return list.front();
 
   if (worth_streaming(shape, device))

@@ -77,7 +77,9 @@ std::int64_t persistent_groups(const TypedConfig& config, std::int64_t rows, con
 std::int64_t message_bytes(const TypedConfig& config, const Shape& shape) noexcept {
   constexpr std::int64_t float_bytes = 4, buffers = 2, alignment = 1024;
   const std::int64_t floats = (shape.exchanged_floats + 3) / 4 * 4;  // messages have multiples of 16 bytes
-  return buffers * (config.threads / 32) * config.blocks_per_row * config.batch * shape.exchanges * floats * float_bytes +
+  const std::int64_t warps = config.threads / 32;
+  const std::int64_t totals = shape.totals > 0 ? warps * 2 * float_bytes * shape.words_of_value() : 0;
+  return buffers * warps * config.blocks_per_row * config.batch * shape.exchanges * floats * float_bytes + totals +
          alignment;
 }
 

@@ -69,7 +69,7 @@ class Geometries {
       for (const TypedConfig& config : waves_to_try(shape_, device_, full_)) add(config);
     if (shares_rows) grids();
     if (!shape_.reduces) readers();
-    if (shape_.is_program && shape_.writes && (shape_.column_sums > 0 || (full_ && row_bytes() >= 16 << 10)))
+    if (shape_.is_program && shape_.writes && (shape_.sums_rows() || (full_ && row_bytes() >= 16 << 10)))
       for (const TypedConfig& config : persistents_to_try(shape_, device_, full_)) add(config);
     if (!shape_.writes) {  // one read in every variant: shared memory gains nothing
       if (row_bytes() >= 4 << 10) readers();

@@ -43,6 +43,7 @@ struct Shape {
   bool reduces = true;              ///< values of a row depend on all of its columns
   int column_bytes = 0;             ///< bytes of a column in shared memory over all arrays [col] of a row program
   int column_sums = 0;              ///< values of each column that a thread adds up over the rows, in registers
+  int totals = 0;                   ///< values that a thread adds up over its rows and columns, in two numbers
   int lanes_of_group = 1;           ///< neighbouring threads that reduce a group of columns together
   int more_registers = 0;           ///< additional registers per thread that the operation needs
   int exchanged_floats = 2;         ///< largest partial result that threads exchange; grid has room for 8
@@ -54,6 +55,7 @@ struct Shape {
   Options options;
 
   bool backward() const noexcept { return inputs == 2 && !is_program; }
+  bool sums_rows() const noexcept { return column_sums > 0 || totals > 0; }
   /// Returns whether rows have a loss, perhaps with its gradient.
   bool is_loss() const noexcept { return !is_program && (!writes || keeps_exponentials); }
   /// Returns whether each row is combined with arrays [col], such as the weights of a norm.

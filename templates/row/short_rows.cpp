@@ -79,8 +79,8 @@ std::optional<TypedConfig> narrow_blocks(const Shape& shape, const DeviceInfo& d
   constexpr std::int64_t least_cols = 1024, least_cols_of_elements = 2048;
   const bool wide = size_of(shape.input) >= 4, several = shape.inputs > 1, columns = shape.reads_columns();
   const bool even = starts_at_pairs(shape), elements = wide && columns && shape.cols > least_cols_of_elements;
-  if (!shape.writes || !shape.reduces || shape.wide() || shape.column_sums > 0 || shape.cols <= least_cols ||
-      !shape.shifted() || !(even || elements))
+  if (!shape.writes || !shape.reduces || shape.wide() || shape.sums_rows() || shape.cols <= least_cols || !shape.shifted() ||
+      !(even || elements))
     return std::nullopt;
   if (shape.is_masked() && (wide || !(several || columns))) return std::nullopt;
   std::int64_t most_cols = wide ? 16384 : 12288;  // beyond, whole vectors are as fast

@@ -45,7 +45,7 @@ std::string why_not_staged(const TypedConfig& config, const Shape& shape) {
     return "access staged copies the rows of a block at once, which needs arrays without gaps between rows that start at "
            "multiples of 16 bytes";
   if (shape.wide()) return "access staged is not for f64";
-  if (shape.lanes_of_group > 1 || shape.column_sums > 0)
+  if (shape.lanes_of_group > 1 || shape.sums_rows())
     return "access staged has no groups of columns and no sums over the rows";
   if (config.load != LoadHint::plain) return "access staged copies rows to shared memory; its load must be plain";
   std::int64_t least = size_of(shape.writes ? shape.out.dtype.value_or(shape.output) : shape.input);

@@ -28,12 +28,11 @@ std::int64_t resident_groups(const row::TypedConfig& config, const row::Shape& s
 
 std::int64_t round_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/// Adds the source of the second kernel; `rows`: of a partial sum.
-void add_rows_kernel(SourceParts& parts, const std::string& params, const std::string& rows) {
-  const std::string count = std::to_string(threads);
-  parts.kernels += "\nextern \"C\" __global__ void __launch_bounds__(" + count + ")\n" + entry +
-                   "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + entry +
-                   "<tunesmith::Program, shape, " + count + ", " + std::to_string(columns) + ", " + rows + ">(params);\n}\n";
+/// Returns the number of blocks that share rows.
+std::int64_t blocks_of_group(const row::TypedConfig& config) {
+  const bool shares_row = config.variant == row::Variant::cluster || config.variant == row::Variant::grid ||
+                          config.variant == row::Variant::persistent;
+  return shares_row ? config.blocks_per_row : 1;
 }
 
 }  // namespace
@@ -46,36 +45,45 @@ void add_column_sums(LaunchPlan& plan, const row::TypedConfig& config, const row
   std::memcpy(plan.params.data(), &params, sizeof params);
 
   if (!plan.kernels.empty()) {
-    const bool shares_row = config.variant == row::Variant::cluster || config.variant == row::Variant::grid ||
-                            config.variant == row::Variant::persistent;
-    const std::int64_t blocks_of_group = shares_row ? config.blocks_per_row : 1;
-    plan.kernels.front().grid = folded_grid(params.groups * blocks_of_group, blocks_of_group);
-    // The words that blocks of a grid exchange follow the partial sums.
-    const std::int64_t cols = round_up(shape.cols, 32);
-    plan.workspace_bytes +=
-        2 * static_cast<std::int64_t>(sizeof(float)) * shape.words_of_value() * shape.column_sums * params.groups * cols;
-    if (config.variant != row::Variant::grid) plan.workspace_use = WorkspaceUse::scratch;
+    const std::int64_t blocks = blocks_of_group(config);
+    plan.kernels.front().grid = folded_grid(params.groups * blocks, blocks);
+    // Each block has one of each sum over rows and columns (row_program/totals.cuh). The words that blocks of a grid
+    // exchange follow the partial sums, as far away as if all were sums of columns.
+    const bool is_grid = config.variant == row::Variant::grid;
+    const std::int64_t of_columns = params.groups * round_up(shape.cols, 32);
+    const std::int64_t of_total = is_grid ? of_columns : params.groups * blocks;
+    plan.workspace_bytes += 2 * static_cast<std::int64_t>(sizeof(float)) * shape.words_of_value() *
+                            (shape.column_sums * of_columns + shape.totals * of_total);
+    if (!is_grid) plan.workspace_use = WorkspaceUse::scratch;
   }
-  add_column_sums_kernel(plan, shape.cols, device);
+  add_column_sums_kernel(plan, shape.column_sums > 0 ? shape.cols : 0, device);
 }
 
 void add_column_sums_kernel(LaunchPlan& plan, std::int64_t cols, const DeviceInfo& device) {
   KernelLaunch finish;
   finish.entry = entry;
-  finish.grid = folded_grid((cols + columns - 1) / columns);
+  finish.grid = folded_grid(std::max<std::int64_t>(1, (cols + columns - 1) / columns));
   finish.block = {threads, 1, 1};
   finish.overlaps = !plan.kernels.empty() && device.kind == DeviceInfo::Kind::cuda && device.arch.number() >= 90;
   plan.kernels.push_back(finish);
 }
 
-void add_column_sums(SourceParts& parts, const row::TypedConfig& config, const std::string& params) {
-  add_rows_kernel(parts, params, config.holds_row() ? "tunesmith::rows_of_partial" : "1");
-  parts.algorithm += "; sums over rows are partial sums of each group of threads, which a second kernel adds up";
+void add_column_sums(SourceParts& parts, const row::TypedConfig& config, const row::Shape& shape) {
+  add_column_sums(parts, "RowProgramParams",
+                  {.rows = config.holds_row() ? "tunesmith::rows_of_partial" : "1",
+                   .blocks = blocks_of_group(config),
+                   .totals = shape.totals > 0,
+                   .of = "group of threads, which a second kernel adds up"});
 }
 
-void add_column_sums(SourceParts& parts, const std::string& params, std::int64_t rows) {
-  add_rows_kernel(parts, params, std::to_string(rows));
-  parts.algorithm += "; sums over rows are partial sums of each tile of positions, which a last kernel adds up";
+void add_column_sums(SourceParts& parts, const std::string& params, const PartialSumsText& sums) {
+  const std::string count = std::to_string(threads);
+  const std::string function = sums.totals ? "row_program_sums_and_totals" : entry;
+  parts.kernels += "\nextern \"C\" __global__ void __launch_bounds__(" + count + ")\n" + entry +
+                   "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + function +
+                   "<tunesmith::Program, shape, " + count + ", " + std::to_string(columns) + ", " + sums.rows +
+                   (sums.totals ? ", " + std::to_string(sums.blocks) : "") + ">(params);\n}\n";
+  parts.algorithm += "; sums over rows are partial sums of each " + sums.of;
 }
 
 }  // namespace tunesmith::row_program

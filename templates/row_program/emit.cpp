@@ -32,7 +32,8 @@ class Writer {
     text += "  using ColumnArrays = ColumnList<" + columns + ">;\n";
     text += "  static constexpr int stages = " + std::to_string(program_.stages) + ";\n";
     text += "  static constexpr int kept = " + std::to_string(kept_.size()) + ";\n";
-    text += "  static constexpr int sums = " + std::to_string(column_sums(program_)) + ";\n";
+    text += "  static constexpr int sums = " + std::to_string(sums()) + ";\n";
+    if (totals(program_) > 0) text += "  static constexpr int totals = " + std::to_string(totals(program_)) + ";\n";
     text += "  static constexpr int columns_of_group = " + std::to_string(std::max(program_.group, 1)) + ";\n";
     if (program_.top > 0) text += "  static constexpr int columns_chosen = " + std::to_string(program_.top) + ";\n";
     text += reductions("RowReductions", false) + reductions("GroupReductions", true);
@@ -45,7 +46,7 @@ class Writer {
     text += outputs(false) + (kept_.empty() ? "" : outputs(true));
     text += function("store_row(const Params& params, int64 row, const Values& values)", store_row());
     text += function("store_groups(const Params& params, int64 row, int64 group, const Groups& groups)", store_groups());
-    if (column_sums(program_) > 0)
+    if (sums() > 0)
       text += "  template <int which>\n" +
               function("store_sum(const Params& params, int64 column, " + number_type(wide_) + " sum)", store_sum());
     return text + "};\n";
@@ -240,18 +241,24 @@ class Writer {
       const Output& output = program_.outputs[i];
       if (output.kind != Kind::full && !output.sum_over_rows) continue;
       const int stored = stored_node(output),
-                at = position(program_.outputs, i) + (output.sum_over_rows ? full_outputs() : 0);
+                at = output.sum_over_rows ? full_outputs() + sum_position(i) : position(program_.outputs, i);
       stores += "    results[" + std::to_string(at) + "][j] = " +
                 bare(output.sum_over_rows ? as_number(expression(body, stored), node(stored).type, wide_)
                                           : as_element(expression(body, stored), node(stored).type, *output.type, wide_)) +
                 ";  // " + (output.sum_over_rows ? "of " : "") + output.name + "\n";
     }
-    const int results = full_outputs() + column_sums(program_);
+    const int results = full_outputs() + sums();
     return "  template <typename Vector, int vector>\n" +
            function(std::string(of_kept ? "outputs_of_kept" : "outputs") +
                         "(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,\n" +
                         "      " + number_type(wide_) + " (&results)[" + std::to_string(std::max(1, results)) + "][vector])",
                     body.lines + stores);
+  }
+
+  int sums() const { return column_sums(program_) + totals(program_); }
+  /// Position of an output among the sums.
+  int sum_position(std::size_t output) const {
+    return position(program_.outputs, output) + (program_.outputs[output].kind == Kind::col ? 0 : column_sums(program_));
   }
 
   int full_outputs() const { return static_cast<int>(std::ranges::count(program_.outputs, Kind::full, &Output::kind)); }
@@ -281,10 +288,9 @@ class Writer {
     body.place = FunctionBody::Place::of_row;
     body.stage = -1;
     for (const Output& output : program_.outputs)
-      if (is_rowwise(output.kind))
-        text += output.kind == Kind::top
-                    ? store_of_top(output, expression(body, output.node))
-                    : store_of(output, output.kind == Kind::row ? "row" : "0", expression(body, output.node));
+      if (is_rowwise(output.kind) && !output.sum_over_rows)
+        text += output.kind == Kind::top ? store_of_top(output, expression(body, output.node))
+                                         : store_of(output, "row", expression(body, output.node));
     return text;
   }
 
@@ -303,7 +309,7 @@ class Writer {
     for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
       const Output& output = program_.outputs[i];
       if (output.sum_over_rows)
-        text += "    if constexpr (which == " + std::to_string(position(program_.outputs, i)) + ") store_value<" +
+        text += "    if constexpr (which == " + std::to_string(sum_position(i)) + ") store_value<" +
                 element_type(*output.type) + ">(params." + address_member(output.name) + ", column, sum);\n";
     }
     return text;
@@ -405,7 +411,11 @@ int exchanged_floats(const Program& program, int stage) {
 }
 
 int column_sums(const Program& program) {
-  return static_cast<int>(std::ranges::count(program.outputs, true, &Output::sum_over_rows));
+  return static_cast<int>(std::ranges::count(program.outputs, Kind::col, &Output::kind));
+}
+
+int totals(const Program& program) {
+  return static_cast<int>(std::ranges::count(program.outputs, Kind::scalar, &Output::kind));
 }
 
 std::string params_definition(const Program& program) {
@@ -426,6 +436,10 @@ std::string params_definition(const Program& program) {
                                                  : "  float ") +
             number_member(number.name) + ";\n";
   return text + "};\n\n";
+}
+
+std::string program_type(const Program& program) {
+  return totals(program) > 0 ? "tunesmith::WithTotals<tunesmith::Program>" : "tunesmith::Program";
 }
 
 std::string program_definition(const Program& program, const std::vector<std::string>& column_types, bool any_strides) {

@@ -21,6 +21,8 @@ std::string number_member(const std::string& number);
 /// row.input[0] instead.
 std::string params_definition(const Program& program);
 
+/// Returns the type that kernels take the program as.
+std::string program_type(const Program& program);
 /// Returns `struct Program`. The types of all arrays are known (with_dtype()). `column_types`: the type that loads each
 /// input [col], such as "Columns<float, 4>". `any_strides`: arrays [row, col] have columns_member() and vectors_member().
 std::string program_definition(const Program& program, const std::vector<std::string>& column_types,
@@ -31,8 +33,9 @@ int first_full_array(const Program& program);
 /// Returns the parameters with the addresses of the arrays [row, col].
 row::RowAddresses addresses_of_rows(const Program& program);
 
-/// Returns the number of outputs `colsum`.
+/// Returns the number of outputs `colsum` of the kind [col]; of the kind []. Kernels number them in this order.
 int column_sums(const Program& program);
+int totals(const Program& program);
 
 /// Floats of the partial results that the threads of a row exchange after a stage; a double counts as two.
 int exchanged_floats(const Program& program, int stage);

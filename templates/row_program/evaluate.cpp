@@ -17,6 +17,8 @@ namespace {
 constexpr std::int64_t chunk = 1024;  // columns; groups divide it
 
 bool along_columns(Kind kind) noexcept { return kind == Kind::col || kind == Kind::full; }
+/// Reports whether the evaluation of a row gives an element of the output for each column.
+bool along_columns(const Output& output) noexcept { return along_columns(output.kind) || output.sum_over_rows; }
 
 std::size_t index(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
 
@@ -242,7 +244,7 @@ class Row {
   void store_columns(std::vector<OutputRowOf<Real>>& outputs, std::int64_t begin, std::int64_t end) {
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       const Output& output = program_.outputs[o];
-      if (!along_columns(output.kind)) continue;
+      if (!along_columns(output)) continue;
       for (std::int64_t column = begin; column < end; ++column)
         outputs[o].elements.push_back(at(evaluator_.value_of(output), column, begin));
     }
@@ -251,7 +253,7 @@ class Row {
   void store_whole(std::vector<OutputRowOf<Real>>& outputs) {
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       const Output& output = program_.outputs[o];
-      if (along_columns(output.kind)) continue;
+      if (along_columns(output)) continue;
       const std::int64_t count = output.kind == Kind::group ? groups_ : output.kind == Kind::top ? program_.top : 1;
       const int value = evaluator_.value_of(output);
       for (std::int64_t i = 0; i < count; ++i)
@@ -414,11 +416,23 @@ void ColumnSumsOf<Real>::add(const ColumnSumsOf& other) {
 
 template <typename Real>
 OutputRowOf<Real> ColumnSumsOf<Real>::sums() const {
+  return outcomes_of(sums_, column_sum_roundings);
+}
+
+template <typename Real>
+OutputRowOf<Real> ColumnSumsOf<Real>::total() const {
+  SumOfTerms<Real> total;
+  for (const SumOfTerms<Real>& sum : sums_) total.add(sum);
+  return outcomes_of({total}, sum_roundings);
+}
+
+template <typename Real>
+OutputRowOf<Real> ColumnSumsOf<Real>::outcomes_of(const std::vector<SumOfTerms<Real>>& sums, Real roundings) {
   OutputRowOf<Real> row;
   std::vector<Outcomes<Real>> all;
   std::size_t most = 1;
-  for (const SumOfTerms<Real>& sum : sums_) {
-    all.push_back(sum.outcomes(std::min<Real>(sum.count(), column_sum_roundings)));
+  for (const SumOfTerms<Real>& sum : sums) {
+    all.push_back(sum.outcomes(std::min<Real>(sum.count(), roundings)));
     most = std::max(most, all.back().count);
     row.elements.push_back(all.back().values[0]);
   }

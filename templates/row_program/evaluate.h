@@ -31,8 +31,8 @@ struct OutputRowOf {
 using OutputRow = OutputRowOf<double>;
 
 /// Evaluates a program for one size of arrays and one set of numbers. The program has types for all arrays (with_dtype()).
-/// An output `colsum` gets the terms of each row; the caller adds them over the rows with ColumnSums. Real is long double
-/// for programs that compute in f64, and double for others.
+/// An output `colsum` gets the terms of each row, one for each column; the caller adds them up with ColumnSums. Real is long
+/// double for programs that compute in f64, and double for others.
 template <typename Real>
 class EvaluatorOf {
  public:
@@ -75,7 +75,8 @@ using Evaluator = EvaluatorOf<double>;
 /// sum, 5 steps between lanes and 31 between warps (row_program/column_sums.cuh). All other additions are compensated.
 inline constexpr double column_sum_roundings = 64 + 5 + 31;
 
-/// Sums of the terms of an output `colsum` over rows.
+/// Sums of the terms of an output `colsum` over rows. Terms of a sum of one element have at most sum_roundings plain
+/// additions (accumulate.h).
 template <typename Real>
 class ColumnSumsOf {
  public:
@@ -87,8 +88,12 @@ class ColumnSumsOf {
   void add(const ColumnSumsOf& other);
   /// Returns the sums and bounds of their errors.
   OutputRowOf<Real> sums() const;
+  /// Returns the sum over all columns, too, as the only element.
+  OutputRowOf<Real> total() const;
 
  private:
+  static OutputRowOf<Real> outcomes_of(const std::vector<SumOfTerms<Real>>& sums, Real roundings);
+
   std::vector<SumOfTerms<Real>> sums_;
 };
 using ColumnSums = ColumnSumsOf<double>;

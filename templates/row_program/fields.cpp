@@ -280,9 +280,10 @@ void complete(RowProgramProblem& p) {
     throw Error(ErrorCode::invalid_argument, "cols is ", p.cols, "; allowed: at least ", p.program.top(),
                 ", the columns that the program's topk chooses");
   for (const RowProgramArray& array : p.program.arrays())
-    if (p.cols == 0 && array.output && array.dims == RowProgramDims::row)
-      throw Error(ErrorCode::invalid_argument, "cols is 0, and the output ", array.name,
-                  " has an element for each row; allowed: 1 to ", most_cols, ", or 0 if all outputs have columns");
+    if (p.cols == 0 && array.output && (array.dims == RowProgramDims::row || array.dims == RowProgramDims::scalar))
+      throw Error(ErrorCode::invalid_argument, "cols is 0, and the output ", array.name, " has an element",
+                  array.dims == RowProgramDims::row ? " for each row" : "", "; allowed: 1 to ", most_cols,
+                  ", or 0 if all outputs have columns");
   if (p.inner > 1 && p.program.group() > 0)
     throw Error(ErrorCode::unsupported, "inner is ", p.inner, "; a program with groups of columns has no inner dimension");
   if (p.strided() && p.program.group() > 0)

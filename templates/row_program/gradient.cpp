@@ -132,7 +132,8 @@ class Gradient {
       const auto number = static_cast<int>(made_.inputs.size());
       made_.inputs.push_back({name_of_derivative(output.name), type, output.kind, output.place});
       const int derivative = graph_.leaf(Operation::input, output.kind, Type::f32, number);
-      contribute(output.node, derivative, output.sum_over_rows ? Kind::full : output.kind);
+      const Kind of_terms = output.kind == Kind::scalar ? node(output.node).kind : Kind::full;
+      contribute(output.node, derivative, output.sum_over_rows ? of_terms : output.kind);
     }
     if (!any)
       throw Error(
@@ -368,7 +369,7 @@ class Gradient {
     check(std::ranges::count_if(made_.outputs, full), Limits::full_outputs, "outputs [row, col]");
     check(made_.stages, Limits::stages, "reductions in a chain");
     check(made_.nodes.size(), static_cast<int>(Graph::most_nodes), "operations");
-    for (const Kind kind : {Kind::row, Kind::top, Kind::col, Kind::group}) {
+    for (const Kind kind : {Kind::scalar, Kind::row, Kind::top, Kind::col, Kind::group}) {
       const auto same = [&](const auto& array) { return array.kind == kind; };
       check(std::ranges::count_if(made_.inputs, same) + std::ranges::count_if(made_.outputs, same), Limits::other_arrays,
             "arrays of one kind");

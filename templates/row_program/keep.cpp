@@ -71,7 +71,7 @@ Needs needs_of_pass(const Program& program, int pass, const std::set<int>& kept)
   if (pass <= program.stages) return needs_of(program, operands_of_stage(program, pass, false), kept);
   std::vector<int> nodes;
   for (const Output& output : program.outputs)
-    if (!is_rowwise(output.kind)) nodes.push_back(output.node);
+    if (!is_rowwise(output.kind) || output.sum_over_rows) nodes.push_back(output.node);
   return needs_of(program, nodes, kept);
 }
 

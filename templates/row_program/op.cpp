@@ -62,11 +62,13 @@ Cost ParsedRowProgram::cost() const {
 row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row::Shape& shape) const {
   const Program& program = config.holds_row() ? resident_program_ : program_;
   row::Kernels kernels;
-  const std::string sums = shape.column_sums > 0 ? "sums_" : "";
+  const std::string sums = shape.totals > 0 ? "totals_" : shape.column_sums > 0 ? "sums_" : "";
   kernels.files = "row_program/" + sums;
-  kernels.function = sums.empty() ? "row_program" : "row_program_sums";
+  kernels.function = sums.empty()                                                   ? "row_program"
+                     : shape.totals > 0 && config.variant == row::Variant::two_pass ? "row_program_totals"
+                                                                                    : "row_program_sums";
   kernels.steps = "the stages of the program";
-  kernels.types = "tunesmith::Program";
+  kernels.types = row_program::program_type(program);
   kernels.definitions = "namespace tunesmith {\n\n" + row_program::params_definition(program) +
                         row_program::program_definition(program, row_program::column_types(typed_, program_, shape)) +
                         "\n}  // namespace tunesmith\n\n";
@@ -81,19 +83,19 @@ SourceParts ParsedRowProgram::source_parts(const Config& config) const {
   const std::string reads = program_.stages == 0 ? "one read" : std::to_string(program_.stages + 1) + " reads";
   if (row::TypedConfig::parse(config).reads_twice())
     parts.algorithm = reads + " of each input: a pass for every stage of reductions, and one that writes";
-  if (shape().column_sums > 0) row_program::add_column_sums(parts, row::TypedConfig::parse(config), "RowProgramParams");
+  if (shape().sums_rows()) row_program::add_column_sums(parts, row::TypedConfig::parse(config), shape());
   return parts;
 }
 
 LaunchPlan ParsedRowProgram::launch_plan(const Config& config, const DeviceInfo& device) const {
   LaunchPlan plan = RowProblem::launch_plan(config, device);
   const row::TypedConfig typed = row::TypedConfig::parse(config);
-  if (shape().column_sums > 0 && typed_.cols > 0) row_program::add_column_sums(plan, typed, typed.view(shape()), device);
+  if (shape().sums_rows() && typed_.cols > 0) row_program::add_column_sums(plan, typed, typed.view(shape()), device);
   return plan;
 }
 
 void ParsedRowProgram::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
-  fill_row_program_inputs(typed_, shape().column_sums > 0, seed, kind, arrays);
+  fill_row_program_inputs(typed_, shape().sums_rows(), seed, kind, arrays);
 }
 
 CheckResult ParsedRowProgram::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {

@@ -276,8 +276,8 @@ class Checker {
     const bool column_sum = s.keyword.text == "colsum";
     Output made{std::string(s.names[0].text), type(*s.type), s.dimensions->kind, -1, s.names[0].place, column_sum};
     set_group(*s.dimensions);
-    if (column_sum && made.kind != Kind::col)
-      source_.fail(s.dimensions->place, "a sum over rows is " + kind_name(made.kind) + "; allowed: [col]");
+    if (column_sum && made.kind != Kind::col && made.kind != Kind::scalar)
+      source_.fail(s.dimensions->place, "a sum over rows is " + kind_name(made.kind) + "; allowed: [col], []");
     if (!column_sum && (made.kind == Kind::col || made.kind == Kind::scalar))
       source_.fail(s.dimensions->place,
                    "an output is " + kind_name(made.kind) +
@@ -297,7 +297,10 @@ class Checker {
     const int stored = rounded(value, made.type, s.value_place);
     // A sum is rounded, and not its terms.
     made.node = column_sum ? graph_.to_f32(value) : stored;
-    symbols_.define(s.names[0], Symbol::Form::value, stored);
+    if (column_sum)
+      symbols_.define(s.names[0], Symbol::Form::sum_over_rows, -1);
+    else
+      symbols_.define(s.names[0], Symbol::Form::value, stored);
     count_array(made.kind, made.place, false);
     program_.outputs.push_back(std::move(made));
   }

@@ -97,9 +97,10 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   for (const Output& output : program.outputs)
     if (output.kind == Kind::full) outputs.push_back(rows_of(problem, output));
   shape.column_sums = column_sums(program);
-  if (shape.column_sums > 0) shape.reduces = true;
+  shape.totals = totals(program);
+  if (shape.sums_rows()) shape.reduces = true;
   // Programs that read several times gain from resident rows, whatever they write.
-  shape.writes = !outputs.empty() || program.stages > 1 || shape.column_sums > 0;
+  shape.writes = !outputs.empty() || program.stages > 1 || shape.sums_rows();
   if (inputs.empty()) inputs.push_back(outputs.front());
   if (outputs.empty()) outputs.push_back(inputs.front());
   const auto widest = [](const std::vector<row::Rows>& arrays) {
@@ -117,7 +118,7 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   std::copy(outputs.begin() + 1, outputs.end(), shape.more_out.begin());
 
   // A thread adds up the same columns of each row, and neighbouring threads hold a group.
-  if (program.group > 0 || shape.column_sums > 0)
+  if (program.group > 0 || shape.sums_rows())
     while (shape.shifted()) shape.widest = std::min(shape.vector(), shape.widest) / 2;
   if (program.group > 0) {
     const int vector = shape.vector(), lanes = program.group / vector;
@@ -150,6 +151,7 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   constexpr int warps = 32, float_bytes = 4, slots = 2, usual_bytes = 1024;
   shape.more_smem_bytes =
       std::max(0, warps * float_bytes * slots * shape.exchanged_floats * std::max(separate.stages, 1) - usual_bytes);
+  if (shape.totals > 0) shape.more_smem_bytes += warps * 2 * float_bytes * shape.words_of_value();  // ThreadTotals::store()
   return shape;
 }
 

@@ -165,7 +165,9 @@ struct Output {
   Kind kind = Kind::full;
   int node = -1;
   Place place;
-  bool sum_over_rows = false;  ///< kind col: the sum of the node over all rows (`colsum`)
+  /// `colsum`. Kind col: the sum of the node over all rows. Kind scalar: the sum of all elements of the node over all rows.
+  /// After with_dtype() the node varies along the columns, and the sum is over rows and columns.
+  bool sum_over_rows = false;
 };
 
 /// A checked program. Every node contributes to an output.

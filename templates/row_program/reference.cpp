@@ -148,7 +148,9 @@ CheckResult checked(const RowProgramProblem& problem, const row_program::Program
   if (all_rows)
     for (std::size_t k = 0; k < program.outputs.size(); ++k)
       if (program.outputs[k].sum_over_rows)
-        check_row(arrays[inputs + k], *program.outputs[k].type, totals[k].sums(), -1, {}, outcomes.emplace_back());
+        check_row(arrays[inputs + k], *program.outputs[k].type,
+                  program.outputs[k].kind == Kind::scalar ? totals[k].total() : totals[k].sums(), -1, {},
+                  outcomes.emplace_back());
   for (const RowOutcome& outcome : outcomes) {
     result.max_error = std::max(result.max_error, outcome.max_error);
     if (result.first_failure.empty()) result.first_failure = outcome.failure;

@@ -88,6 +88,7 @@ strided::Shape strided_shape_of(const RowProgramProblem& problem, const Program&
 
   shape.stages = program.stages;
   shape.column_sums = row_program::column_sums(program);
+  shape.totals = row_program::totals(program);
   const Exchanges read_again(program), resident(row_program::with_separate_stages(program));
   constexpr int float_bytes = 4;
   shape.program_registers = registers_of_position(program, read_again.largest);
@@ -162,7 +163,9 @@ Config ParsedStridedRowProgram::default_config(const DeviceInfo& device) const {
 
 strided::Kernels ParsedStridedRowProgram::kernels() const {
   strided::Kernels kernels;
-  kernels.main_template = shape().column_sums > 0 ? "row_program/strided_sums" : "row_program/strided";
+  kernels.main_template = shape().totals > 0        ? "row_program/strided_totals"
+                          : shape().column_sums > 0 ? "row_program/strided_sums"
+                                                    : "row_program/strided";
   kernels.main_template += shape().wide() ? "_f64.cuh" : ".cuh";
   kernels.function = "row_program_strided";
   kernels.steps = "the stages of the program";
@@ -211,22 +214,29 @@ SourceParts ParsedStridedRowProgram::source_parts(const Config& config) const {
   params.insert(params.rfind("};"), own);
   parts.constants = "namespace tunesmith {\n\n" + params + row_program::program_definition(program, columns, any_strides) +
                     "\n}  // namespace tunesmith\n\n" + parts.constants + own_params().assertions();
+  const std::string program_type = row_program::program_type(program_);
   const auto kernel = [&](const std::string& entry, const std::string& function, const std::string& last) {
     return strided::kernel(typed.threads, typed.min_blocks, entry, params_type,
-                           "row_program_strided_" + function + "<tunesmith::Program, shape, config" + last + ">");
+                           "row_program_strided_" + function + "<" + program_type + ", shape, config" + last + ">");
   };
-  const bool sums = shape().column_sums > 0;
+  const bool sums = shape().sums_rows();
   const std::string entry(op().name());
   parts.kernels.clear();
   if (typed.variant == strided::Variant::split)
     for (int stage = 1; const std::string& name : strided::sums_entries(shape(), entry))
       parts.kernels += kernel(name, "split_sums", ", " + std::to_string(stage++)) + "\n";
-  parts.kernels += kernel(entry,
-                          typed.variant == strided::Variant::split ? "split"
-                          : twice                                  ? "two_pass"
-                                                                   : "resident",
-                          sums ? ", tunesmith::PositionSums<tunesmith::Program, shape, config>" : "");
-  if (sums) row_program::add_column_sums(parts, params_type, static_cast<std::int64_t>(typed.lanes) * shape().vector());
+  parts.kernels +=
+      kernel(entry,
+             std::string(shape().totals > 0 ? "totals_" : "") + (typed.variant == strided::Variant::split ? "split"
+                                                                 : twice                                  ? "two_pass"
+                                                                                                          : "resident"),
+             sums ? ", tunesmith::PositionSums<" + program_type + ", shape, config>" : "");
+  if (sums)
+    row_program::add_column_sums(parts, params_type,
+                                 {.rows = std::to_string(static_cast<std::int64_t>(typed.lanes) * shape().vector()),
+                                  .blocks = typed.blocks_per_row,
+                                  .totals = shape().totals > 0,
+                                  .of = "tile of positions, which a last kernel adds up"});
   return parts;
 }
 
@@ -244,7 +254,7 @@ LaunchPlan ParsedStridedRowProgram::launch_plan(const Config& config, const Devi
   RowParams params{};
   params.rows = typed_.rows * typed_.inner;
   params.cols = static_cast<std::int32_t>(typed_.cols);
-  params.groups = shape().column_sums > 0 ? typed.tiles(shape()) : 1;
+  params.groups = shape().sums_rows() ? typed.tiles(shape()) : 1;
   bool first = true;
   over_full_arrays(program_, [&](const std::string& name, DType, bool) {
     if (first) params.input_stride[0] = row_program::stride_of(typed_, name, Kind::full);
@@ -262,11 +272,11 @@ LaunchPlan ParsedStridedRowProgram::launch_plan(const Config& config, const Devi
     for (int stage = 1; stage <= program_.stages; ++stage)
       plan.workspace_bytes += round_up(partials * exchanged_floats(program_, stage) * std::int64_t{sizeof(float)}, 16);
   }
-  if (shape().column_sums > 0 && typed_.cols > 0) {
+  if (shape().sums_rows() && typed_.cols > 0) {
     // StoredPartials follow the sums of tiles.
     plan.workspace_bytes += typed.column_sums_bytes(shape());
     plan.workspace_use = WorkspaceUse::scratch;
-    row_program::add_column_sums_kernel(plan, typed_.cols, device);
+    row_program::add_column_sums_kernel(plan, shape().column_sums > 0 ? typed_.cols : 0, device);
   }
   return plan;
 }
@@ -283,7 +293,7 @@ Problem ParsedStridedRowProgram::verification_problem() const {
 }
 
 void ParsedStridedRowProgram::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
-  fill_row_program_inputs(typed_, shape().column_sums > 0, seed, kind, arrays);
+  fill_row_program_inputs(typed_, shape().sums_rows(), seed, kind, arrays);
 }
 
 CheckResult ParsedStridedRowProgram::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {

@@ -44,6 +44,15 @@ Product split(Graph& graph, int value, bool grouped) {
 
 int add(Graph& graph, int a, int b) { return a < 0 ? b : graph.apply(Operation::add, a, b); }
 
+/// Returns the value at the first column of each group, and 0 at the others.
+int at_first_of_group(Graph& graph, int value, int group) {
+  const int column = graph.to_f32(graph.leaf(Operation::col_index, Kind::col, Type::i32));
+  const int size = graph.constant(group);
+  const int number = graph.apply(Operation::floor, graph.apply(Operation::divide, column, size));
+  const int is_first = graph.apply(Operation::equal, graph.apply(Operation::multiply, number, size), column);
+  return graph.apply(Operation::select, is_first, value, graph.constant(0));
+}
+
 }  // namespace
 
 int count_of_columns(Graph& graph, bool grouped) {
@@ -74,13 +83,21 @@ int sum_of_columns(Graph& graph, const std::vector<int>& values, bool grouped) {
 }
 
 int sum_of_groups(Graph& graph, int value, int group) {
-  // The value counts at the first column of its group.
-  const int column = graph.to_f32(graph.leaf(Operation::col_index, Kind::col, Type::i32));
-  const int size = graph.constant(group);
-  const int number = graph.apply(Operation::floor, graph.apply(Operation::divide, column, size));
-  const int is_first = graph.apply(Operation::equal, graph.apply(Operation::multiply, number, size), column);
-  const int term = graph.apply(Operation::select, is_first, value, graph.constant(0));
-  return graph.result(graph.reduce(Reducer::sum, {term}, false));
+  return graph.result(graph.reduce(Reducer::sum, {at_first_of_group(graph, value, group)}, false));
+}
+
+int terms_of_total(Graph& graph, int value, int group) {
+  switch (graph[value].kind) {
+    case Kind::full:
+    case Kind::col: return value;
+    case Kind::group: return at_first_of_group(graph, value, group);
+    case Kind::top: value = graph.result(graph.reduce(Reducer::sum, {value}, false)); break;
+    case Kind::row:
+    case Kind::scalar: break;
+  }
+  const int column = graph.leaf(Operation::col_index, Kind::col, Type::i32);
+  const int is_first = graph.apply(Operation::equal, column, graph.constant(0));
+  return graph.apply(Operation::select, is_first, value, graph.constant(0));
 }
 
 }  // namespace tunesmith::row_program

@@ -15,6 +15,10 @@ int sum_of_columns(Graph& graph, const std::vector<int>& values, bool grouped);
 /// Returns the node of the sum over the groups of a row, of values that are one for each group.
 int sum_of_groups(Graph& graph, int value, int group);
 
+/// Returns a node that varies along the columns, and whose sum over the columns of a row is that of all elements of the
+/// value: an output `colsum` of one element.
+int terms_of_total(Graph& graph, int value, int group);
+
 /// Returns the node of the number of columns of a row, or of each group, as f32.
 int count_of_columns(Graph& graph, bool grouped);
 

@@ -108,6 +108,10 @@ void Symbols::fail_unknown(const Name& name, bool as_function) const {
 const Symbol& Symbols::use(const Name& name, bool as_function) {
   const auto found = defined_.find(name.text);
   if (found == defined_.end()) fail_unknown(name, as_function);
+  if (found->second.form == Symbol::Form::sum_over_rows)
+    source_.fail(name.place,
+                 "'" + std::string(name.text) +
+                     "' is a sum over rows, which is known after the last row; a value can only depend on its row");
   found->second.used = true;
   return found->second;
 }

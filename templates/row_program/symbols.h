@@ -13,9 +13,9 @@
 namespace tunesmith::row_program {
 
 struct Symbol {
-  enum class Form : std::uint8_t { value, function, monoid };
+  enum class Form : std::uint8_t { value, function, monoid, sum_over_rows };
   Form form = Form::value;
-  int index = -1;  ///< a node, a statement, or a monoid
+  int index = -1;  ///< a node, a statement, or a monoid; of an output `colsum`, which is no value: -1
   Place place;
   bool used = false;
 };
@@ -26,7 +26,8 @@ class Symbols {
 
   /// Throws if the name is reserved or defined already.
   void define(const Name& name, Symbol::Form form, int index);
-  /// Returns the symbol and marks it as used. Throws for a name that is not defined, with the nearest one.
+  /// Returns the symbol and marks it as used. Throws for a name that is not defined, with the nearest one, and for a sum
+  /// over rows.
   const Symbol& use(const Name& name, bool as_function = false);
   bool is_used(std::string_view name) const { return defined_.at(name).used; }
 

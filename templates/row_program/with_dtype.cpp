@@ -1,5 +1,6 @@
 #include "templates/row_program/copy_nodes.h"
 #include "templates/row_program/parse.h"
+#include "templates/row_program/sum_of_columns.h"
 
 namespace tunesmith::row_program {
 
@@ -15,7 +16,10 @@ Program with_dtype(const Program& program, Type dtype) {
   }
   Graph graph(wide);
   const std::vector<int> copies = copy_nodes(program, dtype, graph);
-  for (Output& output : made.outputs) output.node = copies[static_cast<std::size_t>(output.node)];
+  for (Output& output : made.outputs) {
+    output.node = copies[static_cast<std::size_t>(output.node)];
+    if (output.sum_over_rows && output.kind == Kind::scalar) output.node = terms_of_total(graph, output.node, program.group);
+  }
   graph.finish(made);
   return made;
 }

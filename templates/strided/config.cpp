@@ -62,6 +62,7 @@ std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
     bytes += (shape.is_program ? 0 : bytes) + std::int64_t{shape.part_bytes} * blocks_per_row * lanes * shape.vector();
   const std::int64_t number_bytes = shape.wide() ? 8 : 4;
   if (lanes > 32) bytes += threads / 32 * columns(shape) * shape.column_sums * number_bytes;
+  if (shape.totals > 0) bytes += threads / 32 * 2 * number_bytes;
   return bytes;
 }
 
@@ -91,7 +92,11 @@ std::int64_t TypedConfig::column_sums_bytes(const Shape& shape) const noexcept {
   // A sum and its rounding error, of each tile; columns are padded (row_program/column_sums.cuh).
   constexpr std::int64_t padded_to = 32;
   const std::int64_t pair_bytes = shape.wide() ? 16 : 8;
-  return pair_bytes * shape.column_sums * tiles(shape) * ((shape.cols + padded_to - 1) / padded_to * padded_to);
+  const std::int64_t of_columns = pair_bytes * tiles(shape) * ((shape.cols + padded_to - 1) / padded_to * padded_to);
+  // Each block has one of each sum over positions and columns (row_program/totals.cuh). What follows in split is as far
+  // away as if they were sums of columns.
+  const std::int64_t of_total = variant == Variant::split ? of_columns : pair_bytes * tiles(shape) * blocks_per_row;
+  return shape.column_sums * of_columns + shape.totals * of_total;
 }
 
 std::string why_invalid(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {

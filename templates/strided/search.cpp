@@ -25,7 +25,7 @@ double share_of_first_accesses(const TypedConfig& config, const Shape& shape) {
   if (config.variant == Variant::cluster) return 0.45;
   if (!shape.is_program) return !shape.writes ? (split ? 0.9 : 0.97) : split ? 0.55 : 0.6;
   const auto input = static_cast<double>(shape.input_bytes()), output = static_cast<double>(shape.output_bytes());
-  const double passes = shape.stages + (shape.writes || shape.column_sums > 0 || shape.stages == 0 ? 1 : 0);
+  const double passes = shape.stages + (shape.writes || shape.sums_rows() || shape.stages == 0 ? 1 : 0);
   return (split ? 0.83 : 0.9) * (input + output) / (passes * input + output);
 }
 

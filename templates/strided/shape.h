@@ -43,9 +43,11 @@ struct Shape {
   bool computes_in_f64 = false;  ///< a row program with an array of f64, which may be any
   int stages = 1;                ///< of reductions; a pass over the inputs for each, unless columns are resident
   int column_sums = 0;           ///< outputs that are sums over all positions, one for each column
+  int totals = 0;                ///< outputs that are sums over all positions and columns
   int program_registers = 0;     ///< per position: of partial results, values of a row, and elements
 
   bool backward() const noexcept { return !is_program && inputs == 2; }
+  bool sums_rows() const noexcept { return column_sums > 0 || totals > 0; }
   /// Returns the widest type of the inputs; of the outputs.
   DType input() const noexcept { return widest(in.data(), inputs); }
   DType output() const noexcept;

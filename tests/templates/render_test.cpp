@@ -107,6 +107,14 @@ const Case golden_cases[] = {
      "colsum c : f64[col] = exp(x - l)%0A",
      "sm_90a",
      "variant=persistent,threads=128,blocks_per_row=1,stages=2,batch=2,keep_columns=0,min_blocks=1,load=plain,store=plain"},
+    {"row_program_totals_bf16_4096", "row_program",
+     "rows=4096,cols=4096,dtype=bf16,program="
+     "in x : float[row%2C col]%0A"
+     "in t : i32[row]%0A"
+     "lse l = x%0A"
+     "sum picked = select(col == t%2C x%2C 0)%0A"
+     "colsum loss : f32[] = (l - picked) / rows%0A",
+     "sm_90a", "variant=block,threads=256,min_blocks=2,registers=packed,load=plain,store=plain"},
     {"row_program_softmax_f32_262144", "row_program",
      "rows=16,cols=262144,program="
      "in x : float[row%2C col]%0A"
@@ -282,6 +290,7 @@ TEST(Render, GoldenFilesCoverEveryMainTemplate) {
                                                    "row_program/tiled.cuh",
                                                    "row_program/sums_resident.cuh",
                                                    "row_program/sums_tiled.cuh",
+                                                   "row_program/totals_resident.cuh",
                                                    "row_program/persistent.cuh",
                                                    "row_program/sums_persistent.cuh",
                                                    "row_program/strided.cuh"}));

@@ -42,6 +42,13 @@ out p : f32[row, col] = exp(x - m)
 colsum dw : f64[col] = x * dy
 colsum db : f32[col] = dy
 )"},
+    {"f64 in the totals", R"(
+in  x : f32[row, col]
+in  w : f64[col]
+mean m = x
+colsum t : f64[] = x * w
+colsum u : f32[] = m * m
+)"},
     {"f64 functions", R"(
 in  x : f64[row, col]
 num top : f32 = 2.1

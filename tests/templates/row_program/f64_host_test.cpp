@@ -84,6 +84,24 @@ TEST_F(RowProgramF64Host, SumsOverPositionsInEveryVariant) {
   verify_all(cases);
 }
 
+// Sums over rows and columns, in each of the templates that they have.
+TEST_F(RowProgramF64Host, SumsOfOneElement) {
+  const std::string text =
+      "in x : f64[row, col]\nsum s = x\ncolsum t : f64[] = x * s\ncolsum dw : f64[col] = x\ncolsum u : f32[] = s\n";
+  std::vector<Case> cases;
+  for (const char* config :
+       {"variant=block,threads=64", "variant=two_pass,threads=64,unroll=1", "variant=cluster,threads=32,blocks_per_row=2",
+        "variant=persistent,threads=64,blocks_per_row=1,stages=4,batch=8,keep_columns=0"})
+    for (Case& c : test::row_program_cases(text, "rows=211,cols=203", device_.info(), {config}))
+      cases.push_back(std::move(c));
+  for (Case& c : test::row_program_cases(
+           text, "rows=3,cols=21,inner=50", device_.info(),
+           {"variant=resident,threads=64,lanes=2", "variant=split,threads=64,lanes=4,unroll=2,blocks_per_row=2"}))
+    cases.push_back(std::move(c));
+  EXPECT_EQ(cases.size(), 6U);
+  verify_all(cases);
+}
+
 // Kernels for every width of a bucket, rows that are not vector-aligned, outputs that overwrite inputs.
 TEST_F(RowProgramF64Host, CapacityAlignmentsAndOverwriting) {
   std::vector<Case> cases;

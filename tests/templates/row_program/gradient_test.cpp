@@ -44,9 +44,10 @@ int check_gradient(const std::string& text, std::uint64_t seed, double tolerance
   Rows weights;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     weights.emplace_back();
+    const bool one = program.outputs[o].kind == Kind::scalar;  // a sum of the columns' terms
     for (std::size_t i = 0; i < outputs[o].elements.size(); ++i)
-      weights.back().push_back(std::sin(static_cast<double>(3 * i + o + seed)));
-    arrays["d" + program.outputs[o].name] = weights.back();
+      weights.back().push_back(std::sin(static_cast<double>((one ? 0 : 3 * i) + o + seed)));
+    arrays["d" + program.outputs[o].name] = one ? std::vector<double>{weights.back()[0]} : weights.back();
   }
   const auto loss = [&] {
     double sum = 0;
@@ -204,6 +205,17 @@ TEST(RowProgramGradient, OfRandomSmoothProgramsIsThatOfDifferences) {
 TEST(RowProgramGradient, OfAColumnSumIsThatOfDifferences) {
   EXPECT_GE(check_gradient("in x : f32[row, col]\nin w : f32[col]\nsum s = x\ncolsum y : f32[col] = x * x * w + s\n", 4),
             2 * cols);
+}
+
+// Values of every kind: each element counts once.
+TEST(RowProgramGradient, OfASumOfOneElementIsThatOfDifferences) {
+  EXPECT_GE(check_gradient("in x : f32[row, col]\nin w : f32[col]\nin r : f32[row]\nsum s = x * w\nsum[16] g = x * x\n"
+                           "colsum a : f32[] = x * x * w + s\ncolsum b : f32[] = s * s * r\ncolsum c : f32[] = g * g * r\n"
+                           "colsum d : f32[] = w * w\n",
+                           6),
+            2 * cols);
+  EXPECT_GE(check_gradient("in x : f32[row, col]\nin b : f32[row, 5]\ntopk[5] v, i = x\ncolsum a : f32[] = v * b * b\n", 7),
+            cols);
 }
 
 TEST(RowProgramGradient, OfChosenColumnsIsThatOfDifferences) {

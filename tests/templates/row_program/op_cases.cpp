@@ -302,6 +302,41 @@ out y : float[row, 4] = v - a
 )"},
 };
 
+// Sums of one element: with sums of columns and without, of every kind of value.
+const std::vector<NamedProgram> programs_of_totals{
+    {"totals", R"(
+in  x : float[row, col]
+in  w : f32[col]
+in  r : f32[row]
+sum s = x * w
+out y : float[row, col] = x * s
+colsum squares : f32[] = x * x
+colsum dw : float[col] = x * s
+colsum of_rows : f32[] = s * r
+colsum of_columns : float[] = w * 0.125
+)"},
+    {"total_alone", R"(
+in  x : float[row, col]
+in  t : i32[row]
+lse l = x
+sum picked = select(col == t, x, 0)
+colsum loss : f32[] = select(t < 0, 0, l - picked) / rows
+)"},
+    {"totals_of_groups", R"(
+in  x : float[row, col]
+in  scale : f32[row, col/32]
+max[32] a = abs(x)
+colsum largest : f32[] = a / (1 + abs(scale))
+colsum all_scales : f32[] = scale
+)"},
+    {"totals_of_chosen", R"(
+in  x : float[row, col]
+topk[3] v, i = x
+colsum best : f32[] = v
+out column : i32[row, 3] = i
+)"},
+};
+
 }  // namespace
 
 const std::vector<NamedProgram>& row_programs() {
@@ -317,6 +352,7 @@ const std::vector<NamedProgram>& row_programs() {
     programs.insert(programs.end(), programs_of_chosen_columns.begin(), programs_of_chosen_columns.end());
     programs.insert(programs.end(), programs_of_the_language.begin(), programs_of_the_language.end());
     programs.insert(programs.end(), programs_of_integers.begin(), programs_of_integers.end());
+    programs.insert(programs.end(), programs_of_totals.begin(), programs_of_totals.end());
     return programs;
   }();
   return all;

@@ -243,6 +243,39 @@ colsum db : f32[col] = x
   verify_all(cases);
 }
 
+// Sums of one element: many rows, groups of lanes without a row, several blocks for a row, parts without columns.
+TEST_F(RowProgramHost, SumsOfOneElementInEveryVariant) {
+  std::vector<Case> cases;
+  std::set<std::string> variants;
+  const auto add = [&](const char* program, const char* fields, const std::vector<const char*>& configs) {
+    std::vector<Case> found = row_program_cases(row_program_text(program), fields, device_.info(), configs);
+    EXPECT_EQ(found.size(), configs.size());
+    for (Case& c : found) {
+      variants.insert(c.config.variant());
+      cases.push_back(std::move(c));
+    }
+  };
+  add("total_alone", "rows=2311,cols=61,dtype=f16", {"variant=warp,lanes=8,threads=128"});
+  add("total_alone", "rows=2311,cols=64", {"variant=persistent,threads=32,blocks_per_row=2,stages=3,batch=4"});
+  add("total_alone", "rows=37,cols=1203",
+      {"variant=two_pass,threads=64,unroll=1", "variant=grid,threads=32,blocks_per_row=3"});
+  add("totals", "rows=37,cols=203", {"variant=block,threads=64", "variant=grid,threads=32,blocks_per_row=2"});
+  add("totals", "rows=37,cols=808,dtype=bf16",
+      {"variant=cluster,threads=32,blocks_per_row=2", "variant=hybrid,threads=32,register_vectors=0"});
+  add("total_alone", "rows=7,cols=5,inner=90", {"variant=split,threads=64,lanes=8,unroll=2,blocks_per_row=4"});
+  add("totals", "rows=3,cols=67,inner=168,dtype=bf16",
+      {"variant=resident,threads=128,lanes=64", "variant=cluster,threads=64,lanes=16,blocks_per_row=3",
+       "variant=two_pass,threads=64,lanes=8,unroll=2"});
+  // Kernels for every width of a bucket.
+  for (const char* fields : {"rows=37,cols=903,dtype=bf16", "rows=37,cols=5003"}) {
+    const Problem problem = test::row_program_problem(row_program_text("totals"), fields);
+    cases.push_back({problem, *find_op("row_program").parse(problem)->capacity_config(device_.info())});
+  }
+  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "resident", "split",
+                                             "two_pass", "warp"}));
+  verify_all(cases);
+}
+
 // topk against a sort, in every variant that has room: exact values, ties, infinities and NaN; rows that end within a
 // vector.
 TEST_F(RowProgramHost, TopkIsThatOfASortInEveryVariant) {
@@ -411,20 +444,25 @@ TEST_F(RowProgramHost, SoftCrossEntropyIsThatOfPyTorchInEveryVariant) {
 }
 
 TEST_F(RowProgramHost, SumsOverNoRowsAreZero) {
-  const std::string text = "in x : f32[row, col]\ncolsum s : f32[col] = x\n";
+  const std::string text = "in x : f32[row, col]\ncolsum s : f32[col] = x\ncolsum t : f32[] = x\n";
   auto cases = row_program_cases(text, "rows=0,cols=100", device_.info(), {"variant=block"});
   for (const Case& c :
        row_program_cases(text, "rows=0,cols=100,inner=7", device_.info(), {"variant=resident", "variant=two_pass"}))
     cases.push_back(c);
   EXPECT_EQ(cases.size(), 3U);
   with_executables(cases, [&](const Case& c, const Executable& executable) {
-    EXPECT_EQ(outputs_of(executable, c, {{}})[0], std::vector<std::byte>(100 * sizeof(float)));
+    const auto outputs = outputs_of(executable, c, {{}});
+    EXPECT_EQ(outputs[0], std::vector<std::byte>(100 * sizeof(float)));
+    EXPECT_EQ(outputs[1], std::vector<std::byte>(sizeof(float)));
   });
 }
 
 // NaN and infinities of a row reach the sums of their columns, and no others.
 TEST_F(RowProgramHost, SumsOverRowsKeepSpecialValues) {
-  const std::string text = "in x : f32[row, col]\ncolsum s : f32[col] = x\n";
+  const std::string text =
+      "in x : f32[row, col]\ncolsum s : f32[col] = x\n"
+      "colsum whole : f32[] = x\ncolsum third : f32[] = select(col == 2, x, 0)\ncolsum last : f32[] = select(col > 4, x, "
+      "0)\n";
   constexpr int rows = 9, cols = 8;
   std::vector<float> x(rows * cols, 1);
   x[3 * cols + 1] = NAN;
@@ -457,6 +495,10 @@ TEST_F(RowProgramHost, SumsOverRowsKeepSpecialValues) {
     EXPECT_TRUE(std::isnan(sum(3)));
     EXPECT_EQ(sum(4), INFINITY);
     EXPECT_EQ(sum(7), 9);
+    const auto total = [&](std::size_t output) { return read_element(DType::f32, outputs[output].data(), 0); };
+    EXPECT_TRUE(std::isnan(total(1)));
+    EXPECT_EQ(total(2), INFINITY);
+    EXPECT_EQ(total(3), 27);
   });
 }
 
@@ -705,6 +747,10 @@ TEST_F(RowProgramHost, MutatedKernelsFailVerification) {
        "results[2][j] = ", "results[2][j] = 0.1f + "},
       {"shipped layer_norm_gradient", "rows=3,cols=50,inner=12", "variant=two_pass", "dw_address, column, sum",
        "dw_address, column, 0.0f"},
+      {"total_alone", "rows=17,cols=1000", "variant=block", "loss_address, column, sum",
+       "loss_address, column, 1.001f * sum"},
+      {"totals", "rows=37,cols=1000", "variant=cluster,threads=32,blocks_per_row=2", "rows_of_partial, 2>",
+       "rows_of_partial, 1>"},
       // Where a sum overflows, only an infinite result, NaN and the sum itself are right.
       {"overflow", "rows=17,cols=1000", "variant=block", "SumOfColumns::result(partial.value)",
        "finite_or(SumOfColumns::result(partial.value), 1e38f)"},

@@ -49,6 +49,29 @@ TEST_F(RowProgramNvrtc, OddPositionsOfOneByteCompile) {
   compile_all(sources);
 }
 
+// Each of the templates for sums over rows and columns.
+TEST_F(RowProgramNvrtc, SumsOfOneElementCompile) {
+  std::vector<Source> sources;
+  const auto add = [&](const char* arch_name, const char* program, const char* fields, const char* config) {
+    const Arch arch = parse_arch(arch_name);
+    const auto cases = test::row_program_cases(test::row_program_text(program), fields, generic_device(arch), {config});
+    ASSERT_EQ(cases.size(), 1U) << config;
+    sources.push_back(source_of(cases[0], arch));
+  };
+  add("sm_75", "totals", "rows=64,cols=4096,dtype=bf16", "variant=block");
+  add("sm_90a", "totals", "rows=64,cols=4096,dtype=bf16", "variant=cluster");
+  add("sm_90a", "total_alone", "rows=64,cols=4096,dtype=bf16", "variant=persistent");
+  add("sm_80", "total_alone", "rows=64,cols=50000", "variant=two_pass");
+  add("sm_90a", "total_alone", "rows=64,cols=4096,dtype=f64", "variant=two_pass");
+  add("sm_80", "totals", "rows=64,cols=96,inner=196", "variant=resident");
+  add("sm_90a", "total_alone", "rows=64,cols=96,inner=196,dtype=f64", "variant=split");
+  compile_all(sources);
+  // nvcc compiles them as C++17.
+  if (!has_nvcc()) return;
+  EXPECT_TRUE(nvcc_takes(sources.at(1), "-arch=sm_90a -cubin"));
+  EXPECT_TRUE(nvcc_takes(sources.at(5), "-arch=sm_90a -cubin"));
+}
+
 TEST_F(RowProgramNvrtc, OneProgramCompilesForEveryArchitecture) {
   std::vector<Source> sources;
   for (const char* arch_name : archs) {

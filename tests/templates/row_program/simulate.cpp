@@ -189,7 +189,7 @@ std::vector<std::vector<double>> simulate(const Program& program, std::int64_t r
   std::vector<std::vector<double>> outputs;
   for (const Output& output : program.outputs) {
     std::int64_t count = 1, step = 1;
-    if (output.kind == Kind::col || output.kind == Kind::full) count = cols;
+    if (output.kind == Kind::col || output.kind == Kind::full || output.sum_over_rows) count = cols;
     if (output.kind == Kind::top) count = program.top;
     if (output.kind == Kind::group) {
       count = (cols + program.group - 1) / program.group;

@@ -70,6 +70,26 @@ out n : bool[row, col] = m || i == p
     assert torch.equal(j, torch.minimum(i, p)) and torch.equal(n, m | (i == p))
 
 
+def test_a_sum_over_all_rows_and_its_gradient() -> None:
+    program = """
+in x : float[row, col]
+in target : i32[row]
+lse l = x
+sum logit = select(col == target, x, 0)
+colsum loss : f32[] = (l - logit) / rows
+colsum squares : float[] = x * x
+"""
+    x, target = torch.randn(5, 48, requires_grad=True), torch.randint(0, 48, (5,), dtype=torch.int32)
+    loss, squares = tt.row_program(program, x, target)
+    assert loss.shape == (1,) and squares.shape == (1,)
+    (3 * loss + 0.5 * squares).backward()
+    exact = x.detach().double().requires_grad_()
+    expected = torch.nn.functional.cross_entropy(exact, target.long())
+    (3 * expected + 0.5 * exact.square().sum()).backward()
+    torch.testing.assert_close(loss[0].detach().double(), expected.detach(), rtol=64 * 2.0**-24, atol=0)
+    torch.testing.assert_close(x.grad.double(), exact.grad, rtol=64 * 2.0**-24, atol=64 * 2.0**-24)
+
+
 def test_inputs_that_are_not_contiguous_or_aligned() -> None:
     x = torch.randn(5, 49)
     w = torch.zeros(48)
