@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -106,7 +106,7 @@ Divisors divisors_of(const Settings& settings, std::span<const HostArray> arrays
       for (std::int64_t s = 0; s < settings.shards; ++s) {
         const std::int64_t part = (s * settings.shape.rows + r) * 8;
         const std::byte* const parts = find(arrays, "partials")->data;
-        if (read_element(DType::f32, parts, part + 6) != 0) weight = read_element(DType::f32, parts, part + 5);
+        if (read_element(settings.number(), parts, part + 6) != 0) weight = read_element(settings.number(), parts, part + 5);
       }
     if (!row.counts()) continue;
     total.weight += weight;
@@ -163,38 +163,46 @@ void check_gradient(const Settings& settings, std::span<const HostArray> arrays,
   }
 }
 
+template <typename Real>
 void check_partials(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, const Row& row,
-                    const RowReference<double>& reference, Comparison& comparison) {
-  const double relative_error = errors_of(settings).relative;
+                    const RowReference<Real>& reference, Comparison& comparison) {
+  const Errors errors = errors_of(settings);
+  const double relative_error = errors.relative;
+  const double least = settings.wide() ? errors.negligible : 0x1.0p-100;
   const std::byte* const parts = find(arrays, "partials")->data;
-  const auto found = [&](int field) { return read_element(DType::f32, parts, index * 8 + field); };
-  comparison.compare(at("partials.largest", index), found(0), reference.largest,
-                     reference.logit_error + 0x1.0p-24 * std::fabs(reference.largest));
+  const auto found = [&](int field) { return read_element(settings.number(), parts, index * 8 + field); };
+  // Denormal logits round in each product: with the scale, the inverse of the cap, and the cap.
+  const double of_denormals = settings.wide() ? (2 + settings.softcap) * std::numeric_limits<double>::denorm_min() : 0;
+  const auto allowed_logit = [&](Real logit) {
+    return reference.logit_error + errors.rounding * static_cast<double>(std::fabs(logit)) + of_denormals;
+  };
+  const auto allowed = [&](Real terms) { return relative_error * static_cast<double>(std::fabs(terms)); };
+  comparison.compare(at("partials.largest", index), found(0), reference.largest, allowed_logit(reference.largest));
   // Do not compare sums of rows that are NaN or infinite.
   if (!std::isfinite(reference.largest)) return;
-  comparison.compare(at("partials.sum_excluding_max", index), found(1), reference.sum_excluding_max,
-                     (relative_error + 4 * reference.logit_error) * reference.sum_excluding_max + 0x1.0p-100);
+  comparison.compare(
+      at("partials.sum_excluding_max", index), found(1), reference.sum_excluding_max,
+      (relative_error + 4 * reference.logit_error) * static_cast<double>(reference.sum_excluding_max) + least);
   const bool has_target = row.column >= 0;
   comparison.compare(at("partials.has_target", index), found(6), has_target ? 1 : 0, 0x1.0p-30);
   if (has_target) {
     comparison.compare(at("partials.target_logit", index), found(4), reference.target_logit,
-                       reference.logit_error + 0x1.0p-24 * std::fabs(reference.target_logit));
+                       allowed_logit(reference.target_logit));
     comparison.compare(at("partials.target_weight", index), found(5), row.target_weight, 0x1.0p-30);
   }
   if (settings.label_smoothing != 0) {
-    const double own = has_target ? row.target_weight * (reference.largest - reference.target_logit) : 0;
-    const double below = reference.below - own;
-    comparison.compare(
-        at("partials.below", index), found(2), std::isnan(own) || std::isinf(own) ? found(2) : below,
-        relative_error * (std::fabs(reference.below) + own) + 2 * reference.weights * reference.logit_error + 0x1.0p-100);
+    const Real own = has_target ? row.target_weight * (reference.largest - reference.target_logit) : 0;
+    const Real below = reference.below - own;
+    comparison.compare(at("partials.below", index), found(2), std::isnan(own) || std::isinf(own) ? found(2) : below,
+                       allowed(std::fabs(reference.below) + own) +
+                           2 * static_cast<double>(reference.weights) * reference.logit_error + least);
     comparison.compare(at("partials.weights", index), found(3), reference.weights - (has_target ? row.target_weight : 0),
-                       relative_error * reference.weights);
+                       allowed(reference.weights));
   }
   if (settings.argmax && settings.softcap == 0) {
-    std::int32_t index_bits = 0;
-    std::memcpy(&index_bits, parts + (index * 8 + 7) * 4, 4);
-    comparison.require(index_bits == reference.argmax + settings.vocab_start,
-                       at("partials.index", index) + " is " + std::to_string(index_bits) + ", the reference is " +
+    const std::int64_t first = class_of_partial(settings, parts, index);
+    comparison.require(first == reference.argmax + settings.vocab_start,
+                       at("partials.index", index) + " is " + std::to_string(first) + ", the reference is " +
                            std::to_string(reference.argmax + settings.vocab_start));
   }
 }
@@ -209,8 +217,7 @@ void check_row(const Settings& settings, std::span<const HostArray> arrays, std:
     reference = combined<Real>(settings, arrays, index, row);
   else
     reference = reference_of<Real>(settings, arrays, index, row);
-  if constexpr (std::is_same_v<Real, double>)
-    if (settings.kind == Kind::shard) return check_partials(settings, arrays, index, row, reference, comparison);
+  if (settings.kind == Kind::shard) return check_partials(settings, arrays, index, row, reference, comparison);
   if (settings.writes_loss()) {
     const auto found = [&](const char* array) { return read_element(settings.number(), find(arrays, array)->data, index); };
     comparison.compare(at("lse", index), found("lse"), reference.lse, reference.lse_error);

@@ -126,13 +126,14 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
     for (std::int64_t s = 0; s < settings.shards; ++s)
       for (std::int64_t r = 0; r < shape.rows; ++r) {
         const std::int64_t first = (s * shape.rows + r) * 8;
+        const auto rounded = [&](double value) { return settings.wide() ? value : static_cast<float>(value); };
         const auto put = [&](int field, double value) {
-          write_element(DType::f32, parts.data, first + field, static_cast<float>(value));
+          write_element(settings.number(), parts.data, first + field, rounded(value));
         };
         const std::uint64_t bits = bits_at(seed, 5, s * shape.rows + r);
         const bool empty = edge_cases && bits % 5 == 1 && settings.shards > 1;
         const double offset = edge_cases && r % 4 == 1 ? 1e4 : 0;
-        const double largest = empty ? -INFINITY : static_cast<float>(offset + 3 * bell(bits));
+        const double largest = empty ? -INFINITY : rounded(offset + 3 * bell(bits));
         const std::int64_t target = read_integer(settings.target, targets->data, r);
         const bool here = target >= 0 && target < settings.vocab_size && target % settings.shards == s;
         put(0, largest);
@@ -143,7 +144,10 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
         put(5, here ? 0.5 + uniform(scramble(bits + 3)) : 0);
         put(6, here ? 1 : 0);
         const auto index = static_cast<std::int32_t>(bits % static_cast<std::uint64_t>(settings.vocab_size));
-        std::memcpy(parts.data + (first + 7) * 4, &index, 4);
+        if (settings.wide())
+          put(7, index);
+        else
+          std::memcpy(parts.data + (first + 7) * 4, &index, 4);
       }
   }
 }

@@ -214,6 +214,7 @@ Settings settings_of(const CrossEntropyShardProblem& p) {
 
 Settings settings_of(const CrossEntropyCombineProblem& p) {
   Settings settings = common_settings(Kind::combine, p);
+  settings.shape.input = settings.shape.output = p.dtype;
   settings.shards = p.shards;
   settings.vocab_size = p.vocab_size;
   set_outputs(settings, p);
@@ -237,6 +238,7 @@ std::string Settings::problem_class() const {
   const auto add = [&](bool present, std::string_view what) {
     if (present) text += (text.empty() ? "" : ",") + std::string(what);
   };
+  add(kind == Kind::combine && wide(), name(number()));
   add(true, std::string("targets=") + std::string(name(target)));
   add(has_gradient(), "gradient");
   add(label_smoothing != 0, "smoothing");

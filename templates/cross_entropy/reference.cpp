@@ -132,11 +132,19 @@ RowReference<Real> reference_of(const Settings& settings, std::span<const HostAr
   return out;
 }
 
+std::int64_t class_of_partial(const Settings& settings, const std::byte* partials, std::int64_t row) {
+  const std::int64_t at = row * 8 + 7;
+  if (settings.wide()) return static_cast<std::int64_t>(read_element(DType::f64, partials, at));
+  std::int32_t bits = 0;
+  std::memcpy(&bits, partials + at * 4, sizeof bits);
+  return bits;
+}
+
 template <typename Real>
 RowReference<Real> combined(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, Row& row) {
   const std::byte* const parts = find(arrays, "partials")->data;
   const auto value = [&](std::int64_t shard, int field) -> Real {
-    return read_element(DType::f32, parts, (shard * settings.shape.rows + index) * 8 + field);
+    return read_element(settings.number(), parts, (shard * settings.shape.rows + index) * 8 + field);
   };
   RowReference<Real> out;
   bool has_target = false;
@@ -153,9 +161,8 @@ RowReference<Real> combined(const Settings& settings, std::span<const HostArray>
     out.below += value(s, 2) + value(s, 3) * lift;
     out.weights += value(s, 3);
     if (value(s, 0) == out.largest) {
-      std::int32_t first = 0;
-      std::memcpy(&first, parts + ((s * settings.shape.rows + index) * 8 + 7) * 4, 4);
-      out.argmax = out.argmax < 0 ? first : std::min<std::int64_t>(out.argmax, first);
+      const std::int64_t first = class_of_partial(settings, parts, s * settings.shape.rows + index);
+      out.argmax = out.argmax < 0 ? first : std::min(out.argmax, first);
     }
   }
   row.bad = row.bad || (row.counts() && !has_target);

@@ -69,6 +69,9 @@ struct RowReference {
 template <typename Real>
 RowReference<Real> reference_of(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index,
                                 const Row& row);
+/// Returns the first class with the maximum logit of a row's partial: the bits of the last of its eight floats, or the value
+/// of the last double.
+std::int64_t class_of_partial(const Settings& settings, const std::byte* partials, std::int64_t row);
 /// Computes a row's reference from the partials of shards; completes the row's target.
 template <typename Real>
 RowReference<Real> combined(const Settings& settings, std::span<const HostArray> arrays, std::int64_t index, Row& row);

@@ -3,3 +3,4 @@
 
 #include "cross_entropy/arithmetic_f64.cuh"
 #include "cross_entropy/resident.cuh"
+#include "cross_entropy/shard_f64.cuh"

@@ -316,7 +316,7 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     parts.kernels = row::kernel(tiles, entry, params_type(settings), "cross_entropy_backward", arguments);
   } else {
     const std::int64_t threads = config.fields.integer("threads");
-    parts.main_template = "cross_entropy/combine.cuh";
+    parts.main_template = main_template(settings, "combine");
     parts.algorithm = "combines the partials of the vocabulary shards for each row";
     parts.threads = "one thread per row";
     parts.constants = target_type + options_text(settings) + size_check(settings);

@@ -2,4 +2,5 @@
 #pragma once
 
 #include "cross_entropy/arithmetic_f64.cuh"
+#include "cross_entropy/shard_f64.cuh"
 #include "cross_entropy/tiled.cuh"

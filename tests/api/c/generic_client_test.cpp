@@ -45,6 +45,8 @@ constexpr Case cases[] = {
     {"cross_entropy_backward", "rows=3,cols=0,weight=1,nll=1"},
     {"cross_entropy_shard", "rows=4,cols=30,dtype=f32,vocab_size=60"},
     {"cross_entropy_combine", "rows=4,shards=2,vocab_size=60"},
+    {"cross_entropy_shard", "rows=4,cols=30,dtype=f64,vocab_size=60"},
+    {"cross_entropy_combine", "rows=4,shards=2,dtype=f64,vocab_size=60"},
     {"attention",
      "batch=2,heads=4,kv_heads=2,seq_q=20,seq_kv=33,head_dim=16,dtype=f32,causal=bottom-right,alibi=1,sinks=1,"
      "dropout=0.2,rng_state=1"},

@@ -56,6 +56,21 @@ TEST_F(CliCrossEntropy, TheWholeFamilyRunsAndVerifies) {
   EXPECT_EQ(report["verified"], true);
 }
 
+// Partials of f64 logits are f64, and their file says so.
+TEST_F(CliCrossEntropy, ShardsOfF64Logits) {
+  const nlohmann::json shard =
+      run_json(host_run("cross_entropy_shard", {"--rows", "5", "--cols", "33", "--dtype", "f64", "--output", to("partials"),
+                                                "--option", "argmax=1"}));
+  EXPECT_EQ(shard["verified"], true);
+  EXPECT_EQ(values_in<double>(read("partials.npy")).size(), 5U * 8);
+  const nlohmann::json report = run_json(
+      host_run("cross_entropy_combine", {"--input", "partials=" + path("partials.npy"), "--rows", "5", "--shards", "1",
+                                         "--vocab-size", "33", "--output", to("lse"), "--option", "argmax=1"}));
+  EXPECT_EQ(report["problem"]["dtype"], "f64");
+  EXPECT_EQ(report["verified"], true);
+  EXPECT_EQ(values_in<double>(read("lse.npy")).size(), 5U);
+}
+
 TEST_F(CliCrossEntropy, OutputsSwitchTheirOptionsOn) {
   const nlohmann::json report =
       run_json(of_files({"--output", to("loss"), "--output", to("lse"), "--output", to("dlogits"), "--output", to("nll"),

@@ -234,8 +234,8 @@ TEST(CrossEntropyKeys, DependOnEveryField) {
   expect_all_in_key<CrossEntropyCombineProblem>(
       CrossEntropyCombineProblem::contiguous(8, 2, 16),
       {[](auto& p) { p.rows = 9; }, [](auto& p) { p.shards = 3; }, [](auto& p) { p.vocab_size = 17; },
-       [](auto& p) { p.target_dtype = DType::i32; }, [](auto& p) { p.ignore_index = 0; },
-       [](auto& p) { p.label_smoothing = 0.5; }, [](auto& p) { p.z_loss = 0.5; },
+       [](auto& p) { p.dtype = DType::f64; }, [](auto& p) { p.target_dtype = DType::i32; },
+       [](auto& p) { p.ignore_index = 0; }, [](auto& p) { p.label_smoothing = 0.5; }, [](auto& p) { p.z_loss = 0.5; },
        [](auto& p) { p.reduction = Reduction::sum; }, [](auto& p) { p.weight = true; }, [](auto& p) { p.nll = true; },
        [](auto& p) { p.argmax = true; }, [](auto& p) { p.num_correct = true; }, [](auto& p) { p.check_targets = true; }});
   // The same fields of another operation.
@@ -285,8 +285,9 @@ TEST(CrossEntropyProblems, GenericFormHasTheFieldsOfTheTypedOne) {
   CrossEntropyCombineProblem combine = CrossEntropyCombineProblem::contiguous(8, 4, 64);
   combine.reduction = Reduction::sum;
   combine.num_correct = combine.weight = true;
-  EXPECT_EQ(text(combine),
-            "cross_entropy_combine rows=8,shards=4,target_dtype=i64,vocab_size=64,reduction=sum,weight=1,num_correct=1");
+  EXPECT_EQ(
+      text(combine),
+      "cross_entropy_combine rows=8,shards=4,dtype=f32,target_dtype=i64,vocab_size=64,reduction=sum,weight=1,num_correct=1");
 }
 
 }  // namespace

@@ -90,8 +90,54 @@ TEST_F(CrossEntropyF64, IsRejectedElsewhere) {
   problem.out_dtype = {};
   expect_error([&] { engine_.prepare(problem, {.config = {parse_fields("variant=pipeline", "config")}}); },
                ErrorCode::invalid_argument, {"pipeline"});
-  expect_error([&] { engine_.prepare(CrossEntropyShardProblem::contiguous(rows, cols, DType::f64)); },
-               ErrorCode::invalid_argument, {"dtype is 'f64'; allowed: f32, f16, bf16"});
+  expect_error([&] { engine_.prepare(CrossEntropyCombineProblem::contiguous(rows, 2, cols, DType::f16)); },
+               ErrorCode::invalid_argument, {"dtype is 'f16'; allowed: f32, f64"});
+}
+
+// The losses of two shards, with label smoothing and weights, are those of the whole logits.
+TEST_F(CrossEntropyF64, ShardsCombineToTheWhole) {
+  std::int64_t num_correct = -1, hits = -1;
+  std::vector<std::int64_t> argmax(rows, -1), argmax_of_parts(rows, -1);
+  for (std::size_t c = 0; c < cols; ++c) weights_[c] = 1 / (3.0 + static_cast<double>(c));
+  CrossEntropyProblem whole = CrossEntropyProblem::contiguous(rows, cols, DType::f64);
+  whole.label_smoothing = 0.1;
+  logits_[2] = logits_[8] = 9;  // the first of two largest is predicted
+  engine_.run(whole, {.logits = logits_.data(),
+                      .targets = targets_.data(),
+                      .weight = weights_.data(),
+                      .loss = &loss_,
+                      .lse = lse_.data(),
+                      .argmax = argmax.data(),
+                      .num_correct = &num_correct});
+  constexpr std::size_t split = 6;
+  std::vector<double> parts(2 * rows * 8, -1);
+  for (const std::size_t start : {std::size_t{0}, split}) {
+    CrossEntropyShardProblem shard =
+        CrossEntropyShardProblem::contiguous(rows, static_cast<std::int64_t>(start == 0 ? split : cols - split), DType::f64);
+    shard.logits_row_stride = cols;
+    shard.logits_alignment = 8;
+    shard.vocab_start = static_cast<std::int64_t>(start);
+    shard.vocab_size = cols;
+    shard.label_smoothing = 0.1;
+    shard.argmax = true;
+    engine_.run(shard, {&logits_[start], targets_.data(), &weights_[start], &parts[start == 0 ? 0 : rows * 8]});
+  }
+  CrossEntropyCombineProblem combine = CrossEntropyCombineProblem::contiguous(rows, 2, cols, DType::f64);
+  combine.label_smoothing = 0.1;
+  combine.weight = true;
+  std::vector<double> lse(rows, -1);
+  double loss = -1;
+  engine_.run(combine, {.partials = parts.data(),
+                        .targets = targets_.data(),
+                        .loss = &loss,
+                        .lse = lse.data(),
+                        .argmax = argmax_of_parts.data(),
+                        .num_correct = &hits});
+  EXPECT_NEAR(loss, loss_, 8 * allowed);
+  for (std::size_t row = 0; row < rows; ++row) EXPECT_NEAR(lse[row], lse_[row], 8 * allowed);
+  EXPECT_EQ(argmax_of_parts, argmax);
+  EXPECT_EQ(argmax[0], 2);
+  EXPECT_EQ(hits, num_correct);
 }
 
 }  // namespace

@@ -12,10 +12,11 @@ std::vector<Problem> f64_cross_entropy_problems() {
   std::vector<Problem> problems;
   for (const std::vector<Problem>& all : {cross_entropy_problems(), strided_cross_entropy_problems()})
     for (Problem problem : all) {
-      if (problem.op != "cross_entropy" && problem.op != "cross_entropy_backward") continue;
-      for (const char* dtype : {"dtype", "out_dtype"}) problem.fields.set(dtype, std::string("f64"));
+      for (const char* dtype : {"dtype", "out_dtype"})
+        if (problem.fields.contains(dtype)) problem.fields.set(dtype, std::string("f64"));
       for (const char* alignment : {"logits_alignment", "dlogits_alignment"})
-        problem.fields.set(alignment, std::max<std::int64_t>(problem.fields.integer(alignment), 8));
+        if (problem.fields.contains(alignment))
+          problem.fields.set(alignment, std::max<std::int64_t>(problem.fields.integer(alignment), 8));
       problems.push_back(find_op(problem.op).normalize(problem));
     }
   return problems;
@@ -56,6 +57,9 @@ std::vector<Case> f64_cross_entropy_variants(const DeviceInfo& device) {
   };
   for (const auto& [fields, config] : adjacent)
     for (const char* more : options) add("cross_entropy", std::string(fields) + more, config);
+  for (const auto& [fields, config] : adjacent)
+    add("cross_entropy_shard", std::string(fields) + ",vocab_start=100,vocab_size=10000,label_smoothing=0.1,argmax=1",
+        config);
   for (const auto& [fields, config] : strided)
     for (const char* more : options) add("cross_entropy", std::string(fields) + more, config);
   for (const auto& [fields, config] : {std::pair{"rows=23,cols=1001", "threads=64,unroll=2"},

@@ -40,7 +40,7 @@ TEST_F(CrossEntropyF64Host, EveryOption) {
 
 TEST_F(CrossEntropyF64Host, EveryVariant) {
   const std::vector<Case> cases = test::f64_cross_entropy_variants(device_.info());
-  EXPECT_EQ(cases.size(), 8U * 5 + 5 * 5 + 4 * 2 - 1) << "one cannot exchange its partials in a grid";
+  EXPECT_EQ(cases.size(), 8U * 5 + 8 + 5 * 5 + 4 * 2 - 2) << "two cannot exchange their partials in a grid";
   std::set<std::string> variants;
   for (const Case& c : cases) variants.insert(c.config.variant());
   EXPECT_EQ(variants,
@@ -81,6 +81,13 @@ TEST(CrossEntropyF64, ArraysOfNumbersAreOfF64) {
       "logits=f64 targets=i64 weight=f64 dloss=f64 loss=f64 lse=f64 z_loss=f64 nll=f64 argmax=i64 dlogits=f64 ");
   EXPECT_EQ(dtypes("cross_entropy_backward", "rows=2,cols=3,dtype=f64,nll=1,weight=1,dlse=1"),
             "logits=f64 targets=i64 lse=f64 dloss=f64 nll=f64 weight=f64 dlse=f64 dlogits=f64 ");
+  EXPECT_EQ(dtypes("cross_entropy_shard", "rows=2,cols=3,dtype=f64,weight=1"),
+            "logits=f64 targets=i64 weight=f64 partials=f64 ");
+  EXPECT_EQ(dtypes("cross_entropy_shard", "rows=2,cols=3,dtype=bf16,weight=1"),
+            "logits=bf16 targets=i64 weight=f32 partials=f32 ");
+  EXPECT_EQ(dtypes("cross_entropy_combine", "rows=2,shards=2,vocab_size=6,dtype=f64,z_loss=1,nll=1,argmax=1"),
+            "partials=f64 targets=i64 loss=f64 lse=f64 z_loss=f64 nll=f64 argmax=i64 ");
+  EXPECT_EQ(dtypes("cross_entropy_combine", "rows=2,shards=2,vocab_size=6"), "partials=f32 targets=i64 loss=f32 lse=f32 ");
   EXPECT_EQ(dtypes("cross_entropy_backward", "rows=2,cols=3,dtype=bf16,nll=1"),
             "logits=bf16 targets=i64 lse=f32 dloss=f32 nll=f32 dlogits=bf16 ");
 }
@@ -98,7 +105,8 @@ TEST(CrossEntropyF64, AllowsNoOtherDtypesWithIt) {
             "out_dtype is f32, but dtype is f64; allowed: f64");
   EXPECT_EQ(error_of("cross_entropy_backward", "rows=1,cols=8,dtype=bf16,out_dtype=f64"),
             "out_dtype is f64, but dtype is bf16; allowed: f32, f16, bf16");
-  EXPECT_EQ(error_of("cross_entropy_shard", "rows=1,cols=8,dtype=f64"), "dtype is 'f64'; allowed: f32, f16, bf16");
+  EXPECT_EQ(error_of("cross_entropy_combine", "rows=1,shards=2,vocab_size=8,dtype=bf16"),
+            "dtype is 'bf16'; allowed: f32, f64");
 }
 
 /// The errors of a kernel that computes one step in float32.

@@ -137,6 +137,8 @@ TEST_F(CrossEntropyNvrtc, NvccCompilesASample) {
         {"cross_entropy", "rows=9,cols=12800,dtype=f64,gradient=in_place,softcap=30,argmax=1", "variant=cluster"},
         {"cross_entropy", "rows=9,cols=50257,dtype=f64,label_smoothing=0.1,weight=1,z_loss=0.1,gradient=separate",
          "variant=two_pass"},
+        {"cross_entropy_shard", "rows=9,cols=2000,vocab_size=4000,argmax=1,dtype=f64", "variant=warp,lanes=32"},
+        {"cross_entropy_combine", "rows=9,shards=4,vocab_size=4000,argmax=1,num_correct=1,dtype=f64", ""},
         {"cross_entropy", "rows=9,cols=100,inner=12,dtype=f64,gradient=separate,argmax=1", ""},
         {"cross_entropy_backward", "rows=9,cols=32000,dtype=f64,nll=1,label_smoothing=0.1,weight=1,dlse=1", ""},
         {"cross_entropy_backward", "rows=9,cols=100,inner=12,dtype=f64,nll=1,dlse=1", ""}})

@@ -53,6 +53,13 @@ def work(rank: int, port: int, results: Any) -> None:
         torch.testing.assert_close(loss.detach().double(), reference.detach(), **CLOSE)
         torch.testing.assert_close(logits.grad.double(), exact.grad[:, rank * COLS : (rank + 1) * COLS], **CLOSE)
         losses.append(loss.detach().flatten().tolist())
+        # Logits of float64: partials and losses, too.
+        wide = whole.double()[:, rank * COLS : (rank + 1) * COLS].clone().requires_grad_()
+        loss = tt.vocab_parallel_cross_entropy(wide, target, **options)
+        loss.backward(upstream)
+        torch.testing.assert_close(loss.detach(), reference.detach(), rtol=2.0**-46, atol=2.0**-46)
+        torch.testing.assert_close(wide.grad, exact.grad[:, rank * COLS : (rank + 1) * COLS], rtol=2.0**-46, atol=2.0**-46)
+        losses.append(loss.detach().flatten().tolist())
     with pytest.raises(ValueError, match="target has the shape"):
         tt.vocab_parallel_cross_entropy(torch.randn(ROWS, COLS), torch.zeros(ROWS + 1, dtype=torch.int64))
     results.put(losses)

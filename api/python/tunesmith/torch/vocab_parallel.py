@@ -50,8 +50,8 @@ def vocab_parallel_cross_entropy(
     classes in all shards; rank * cols and world_size * cols if None, for shards of equal width. Other options as for
     cross_entropy().
 
-    Every process returns the same loss, bit for bit. One all-gather of 32 bytes for each row travels in the forward pass,
-    none in the backward pass, and each process gets the gradient of its own logits.
+    Every process returns the same loss, bit for bit. One all-gather of 32 bytes for each row (64 for float64 logits) travels
+    in the forward pass, none in the backward pass, and each process gets the gradient of its own logits.
     """
     group = group if group is not None else dist.group.WORLD
     cols = input.shape[-1]
@@ -93,6 +93,11 @@ def _fields(logits: torch.Tensor, target: torch.Tensor, options: tuple[Any, ...]
     return {**row_fields(logits, target, None, layout, tuple(others)), "vocab_start": start, "vocab_size": size}
 
 
+def _number_of(logits: torch.Tensor) -> torch.dtype:
+    """Return the dtype of partials and losses."""
+    return torch.float64 if logits.dtype == torch.float64 else torch.float32
+
+
 @functools.cache
 def _shard(*options: Any) -> Launcher:
     def prepare(logits: torch.Tensor, target: torch.Tensor) -> Prepared | None:
@@ -101,7 +106,7 @@ def _shard(*options: Any) -> Launcher:
             return None
         for of_the_whole_loss in ("reduction", "z_loss"):
             del fields[of_the_whole_loss]
-        outputs = {"partials": ((logits.shape[0], 8), torch.float32)}
+        outputs = {"partials": ((logits.shape[0], 8), _number_of(logits))}
         return launch("cross_entropy_shard", fields, {"logits": logits, "targets": target}, outputs)
 
     return launcher("cross_entropy_shard", prepare)
@@ -119,6 +124,7 @@ def _combine(*options: Any) -> Launcher:
             "rows": rows,
             "shards": partials.shape[0] // rows if rows else 1,
             "vocab_size": size,
+            "dtype": DTYPES[partials.dtype],
             "target_dtype": DTYPES[target.dtype],
             "ignore_index": ignore_index,
             "label_smoothing": float(label_smoothing),
@@ -126,9 +132,9 @@ def _combine(*options: Any) -> Launcher:
             "reduction": reduction,
         }
         shape = loss_shape(reduction, (rows,))
-        outputs = {"loss": (shape, torch.float32), "lse": ((rows,), torch.float32)}
+        outputs = {"loss": (shape, partials.dtype), "lse": ((rows,), partials.dtype)}
         if z_loss:
-            outputs["z_loss"] = (shape, torch.float32)
+            outputs["z_loss"] = (shape, partials.dtype)
         return launch("cross_entropy_combine", fields, {"partials": partials, "targets": target}, outputs)
 
     return launcher("cross_entropy_combine", prepare)
@@ -171,7 +177,7 @@ for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("cross_entropy_shard_backward", _backward_kernel, _key)
 register_fake(
     "cross_entropy_shard",
-    lambda logits, *_: logits.new_empty((logits.shape[0], 8), dtype=torch.float32),
+    lambda logits, *_: logits.new_empty((logits.shape[0], 8), dtype=_number_of(logits)),
 )
 register_fake("cross_entropy_combine", _combine_fake)
 register_fake("cross_entropy_shard_backward", lambda logits, *_: logits.new_empty(logits.shape))

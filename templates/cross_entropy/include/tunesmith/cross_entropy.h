@@ -70,12 +70,12 @@ struct CrossEntropyBackwardArrays {
   void* dlogits = nullptr;        ///< (rows, cols), may be logits
 };
 
-/// Device addresses for cross_entropy_shard, in launch order.
+/// Device addresses for cross_entropy_shard, in launch order. Numbers are float32, or f64 for logits of f64.
 struct CrossEntropyShardArrays {
   const void* logits = nullptr;
   const void* targets = nullptr;  ///< (rows), target dtype
-  const void* weight = nullptr;   ///< float32 (cols), of the shard's classes; optional
-  void* partials = nullptr;       ///< float32 (rows, 8), 16-byte aligned
+  const void* weight = nullptr;   ///< (cols), of the shard's classes; optional
+  void* partials = nullptr;       ///< (rows, 8), 16-byte aligned
 };
 
 /// Device addresses for cross_entropy_combine, in launch order, as in CrossEntropyArrays.
@@ -232,15 +232,16 @@ struct CrossEntropyBackwardProblem {
   bool operator==(const CrossEntropyBackwardProblem&) const = default;
 };
 
-/// Partials of a loss whose vocabulary is sharded over devices: eight floats per row for cross_entropy_combine. The shard
-/// has classes vocab_start to vocab_start + cols - 1 of vocab_size. Gather the partials of all shards as (shards, rows, 8),
-/// in any order of the shards: 32 bytes per row and shard travel, not the logits.
+/// Partials of a loss whose vocabulary is sharded over devices: eight numbers per row for cross_entropy_combine, float32 or,
+/// for logits of f64, f64. The shard has classes vocab_start to vocab_start + cols - 1 of vocab_size. Gather the partials of
+/// all shards as (shards, rows, 8), in any order of the shards: 32 bytes per row and shard travel (64 for f64), not the
+/// logits.
 struct CrossEntropyShardProblem {
   using Arrays = CrossEntropyShardArrays;
 
   std::int64_t rows = 0;                            ///< >= 0
   std::int64_t cols = 1;                            ///< classes in this shard, >= 1; kernels are specialized for it
-  DType dtype = DType::f32;                         ///< of logits: f32, f16 or bf16
+  DType dtype = DType::f32;                         ///< of logits: f32, f16, bf16 or f64
   DType target_dtype = DType::i64;                  ///< of targets, which are classes of the whole vocabulary: i64 or i32
   std::optional<std::int64_t> logits_row_stride{};  ///< elements between rows of logits; absent: cols, 0: one row for all
   std::int64_t logits_alignment = 16;               ///< promised alignment of logits in bytes, as in CrossEntropyProblem
@@ -273,6 +274,7 @@ struct CrossEntropyCombineProblem {
   std::int64_t rows = 0;             ///< >= 0
   std::int64_t shards = 1;           ///< >= 1
   std::int64_t vocab_size = 1;       ///< classes in all shards
+  DType dtype = DType::f32;          ///< of partials, loss, lse, z_loss and nll: f64 for logits of f64, f32 for all others
   DType target_dtype = DType::i64;   ///< of targets and argmax: i64 or i32
   std::int64_t ignore_index = -100;  ///< as for CrossEntropyProblem, like all options
   double label_smoothing = 0;
@@ -285,11 +287,13 @@ struct CrossEntropyCombineProblem {
   bool check_targets = false;
   bool mark_ignored = false;
 
-  static CrossEntropyCombineProblem contiguous(std::int64_t rows, std::int64_t shards, std::int64_t vocab_size) {
+  static CrossEntropyCombineProblem contiguous(std::int64_t rows, std::int64_t shards, std::int64_t vocab_size,
+                                               DType dtype = DType::f32) {
     CrossEntropyCombineProblem problem;
     problem.rows = rows;
     problem.shards = shards;
     problem.vocab_size = vocab_size;
+    problem.dtype = dtype;
     return problem;
   }
 

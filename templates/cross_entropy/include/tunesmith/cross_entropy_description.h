@@ -194,11 +194,11 @@ constexpr ArrayFacts weight_array(Self& p) {
           .meaning = "weight of each class"};
 }
 
-/// Eight floats per row and shard.
-constexpr ArrayFacts partials_array(Role role, const Extent& rows) {
+/// Eight numbers per row and shard: float32, or f64 for logits of f64.
+constexpr ArrayFacts partials_array(Role role, DType dtype, const Extent& rows) {
   return {.name = "partials",
           .role = role,
-          .dtype = DType::f32,
+          .dtype = dtype,
           .shape = {rows, fixed(8)},
           .aligned_to = 16,
           .meaning = "partial results of each row"};
@@ -327,20 +327,20 @@ constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visit
 template <DescribedAs<CrossEntropyShardProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const CrossEntropyShardArrays& arrays, Visitor& v) {
   namespace ce = cross_entropy;
-  ce::describe_logits(p, v);
+  ce::describe_logits(p, v, float_or_double_dtypes);
   ce::describe_target_dtype(p, v);
   ce::describe_logits_layout(p, v);
   ce::describe_logits_alignment(p, v);
   ce::describe_shard(p, v);
   ce::describe_targets(p, v);
   ce::describe_logit_options(p, v);
-  ce::describe_weight(p, v);
+  ce::describe_weight(p, v, ce::float_or_double_weight);
   ce::describe_predicted(p, v);
 
   v.array(arrays.logits, ce::logits_array(p));
   v.array(arrays.targets, ce::targets_array(p));
   v.array(arrays.weight, ce::weight_array(p));
-  v.array(arrays.partials, ce::partials_array(Role::output, size(p.rows)));
+  v.array(arrays.partials, ce::partials_array(Role::output, ce::number_of(p), size(p.rows)));
 }
 
 template <DescribedAs<CrossEntropyCombineProblem> Self, DescriptionVisitor Visitor>
@@ -348,18 +348,22 @@ constexpr void describe(Self& p, const CrossEntropyCombineArrays& arrays, Visito
   namespace ce = cross_entropy;
   ce::describe_rows(p, v);
   v.field("shards", p.shards, {.meaning = "number of vocabulary shards", .range = {1, 1 << 20}, .required = true});
+  v.field("dtype", p.dtype,
+          {.meaning = "element type of partials and losses: f64 for logits of f64, f32 for all others",
+           .choices = one_of(DType::f32, DType::f64)});
   ce::describe_target_dtype(p, v);
   v.field("vocab_size", p.vocab_size, {.meaning = "number of classes", .range = {1, most_cols}, .required = true});
   ce::describe_targets(p, v);
   ce::describe_z_loss(p, v);
   ce::describe_reduction(p, v);
-  ce::describe_weight(p, v);
+  ce::describe_weight(p, v, "the partials were computed with a weight per class");
   ce::describe_outputs(p, v);
 
   // The extent check rejects sizes beyond any memory; avoid an overflow before it.
   constexpr std::int64_t most = std::int64_t{1} << 52;
   const std::int64_t rows = p.rows > 0 && p.shards > most / p.rows ? most : p.shards * p.rows;
-  v.array(arrays.partials, ce::partials_array(Role::input, p.shards == 1 ? size(p.rows) : fixed(rows, "shards * rows")));
+  v.array(arrays.partials,
+          ce::partials_array(Role::input, ce::number_of(p), p.shards == 1 ? size(p.rows) : fixed(rows, "shards * rows")));
   v.array(arrays.targets, ce::targets_array(p));
   ce::describe_loss_arrays(p, arrays, v);
 }
