@@ -77,8 +77,7 @@ struct TypedConfig {
   Shape view(Shape shape) const {
     if (capacity != 0) shape = shape.with_capacity();
     if (access == Access::staged) return staged_view(shape, threads / lanes * rounds);
-    if (access != Access::vectors) shape.widest = access == Access::pairs ? 2 : 1;
-    return shape;
+    return access == Access::vectors ? shape : shape.with_vectors_of(access == Access::pairs ? 2 : 1);
   }
   /// Returns the number of threads that share a row.
   std::int64_t members() const noexcept;

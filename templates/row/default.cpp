@@ -184,7 +184,7 @@ TypedConfig lone_reader_default(const Shape& shape, const DeviceInfo& device) {
 TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t most_cols_of_pairs = 8192, most_cols_of_elements = 2048;
   TypedConfig config;
-  if (shape.shifted() && starts_at_pairs(shape) && shape.cols <= most_cols_of_pairs)
+  if (shape.shifted() && shape.starts_at_pairs() && shape.cols <= most_cols_of_pairs)
     config.access = Access::pairs;
   else if (shape.shifted() && shape.cols <= most_cols_of_elements)
     config.access = Access::elements;

@@ -53,9 +53,6 @@ int parts_of(int tiles, const TypedConfig& config, const Shape& shape);
 /// nothing differs.
 TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device);
 
-/// Returns whether rows start and end at pairs of elements.
-bool starts_at_pairs(Shape shape);
-
 /// Returns warps for short rows without alignment, and blocks of one warp where all lanes have much to do. The accesses of a
 /// lane, for rows of `cols` columns, are those that were fastest on an H200 for 58 to 1002 columns and 64 to 600 MB
 /// (bench/LOG.md). With one access for each lane, blocks would end faster than they can be launched.

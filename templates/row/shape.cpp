@@ -150,6 +150,12 @@ std::int64_t Shape::capacity() const noexcept {
   return cols <= most_cols_of_buckets && end + before >= most_cols_of_buckets ? most_cols_of_buckets : end;
 }
 
+Shape Shape::with_vectors_of(int elements) const {
+  Shape shape = *this;
+  shape.widest = elements;
+  return shape;
+}
+
 Shape Shape::with_capacity() const {
   Shape shape = *this;
   const std::int64_t before = columns_before(*this);
@@ -166,8 +172,7 @@ std::string Shape::capacity_class() const {
   std::string text = "rows=" + std::to_string(rows_bucket()) + (shape.crosses_ends() ? ",ends=any," : ",ends=whole,") +
                      shape.problem_class();
   if (shape.shifted()) {  // the configuration may choose accesses to pairs, at which rows may start and end
-    Shape pairs = shape;
-    pairs.widest = 2;
+    const Shape pairs = shape.with_vectors_of(2);
     text += pairs.shifted() ? ",pairs=s" : pairs.crosses_ends() ? ",pairs=any" : ",pairs=whole";
   }
   return text;

@@ -93,6 +93,10 @@ struct Shape {
   /// Returns the most columns of the bucket that the problem is in. A vector holds the columns before which a row that is
   /// not vector-aligned starts, so that its bucket ends that many columns earlier.
   std::int64_t capacity() const noexcept;
+  /// Returns the same problem with vectors of at most `elements`: a configuration may choose narrow accesses.
+  Shape with_vectors_of(int elements) const;
+  /// Returns whether rows start and end at pairs of elements.
+  bool starts_at_pairs() const noexcept { return !with_vectors_of(2).shifted(); }
   /// Returns the same problem as the kernel for its bucket sees it.
   Shape with_capacity() const;
   /// Returns the rows for which the kernel of a capacity is chosen: a power of two, so that few kernels serve all numbers.

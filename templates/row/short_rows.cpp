@@ -21,7 +21,7 @@ Accesses for_sums(const Shape& shape, std::int64_t cols) {
 /// Returns those of losses with their gradient, whose exchanges are longer, so that lanes have more.
 Accesses for_gradients_of_losses(const Shape& shape, std::int64_t cols) {
   constexpr std::int64_t few_cols = 64, some_cols = 128;
-  const bool even = starts_at_pairs(shape);
+  const bool even = shape.starts_at_pairs();
   if (size_of(shape.input) >= 4) return even ? Accesses{Access::pairs, 12} : Accesses{Access::elements, 20};
   if (even) return {Access::pairs, cols < few_cols ? 8 : 16};
   if (cols <= some_cols) return {Access::pairs, cols < few_cols ? 8 : 15};
@@ -32,7 +32,7 @@ Accesses for_gradients_of_losses(const Shape& shape, std::int64_t cols) {
 Accesses for_rows(const Shape& shape, std::int64_t cols) {
   constexpr std::int64_t few_cols = 64, some_cols = 128, many_cols = 384;
   const bool wide = size_of(shape.input) >= 4, several = shape.inputs > 1;
-  if (starts_at_pairs(shape)) {
+  if (shape.starts_at_pairs()) {
     if (cols < few_cols) return {Access::pairs, wide ? 5 : 7};
     return {Access::pairs, !several ? 10 : wide ? 5 : 8};
   }
@@ -43,13 +43,8 @@ Accesses for_rows(const Shape& shape, std::int64_t cols) {
 
 }  // namespace
 
-bool starts_at_pairs(Shape shape) {
-  shape.widest = 2;
-  return !shape.shifted();
-}
-
 TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device) {
-  const bool wide = size_of(shape.input) >= 4, even = starts_at_pairs(shape);
+  const bool wide = size_of(shape.input) >= 4, even = shape.starts_at_pairs();
   const Accesses accesses = !shape.writes              ? for_sums(shape, cols)
                             : shape.keeps_exponentials ? for_gradients_of_losses(shape, cols)
                                                        : for_rows(shape, cols);
@@ -78,7 +73,7 @@ TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const Devi
 std::optional<TypedConfig> narrow_blocks(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t least_cols = 1024, least_cols_of_elements = 2048;
   const bool wide = size_of(shape.input) >= 4, several = shape.inputs > 1, columns = shape.reads_columns();
-  const bool even = starts_at_pairs(shape), elements = wide && columns && shape.cols > least_cols_of_elements;
+  const bool even = shape.starts_at_pairs(), elements = wide && columns && shape.cols > least_cols_of_elements;
   if (!shape.writes || !shape.reduces || shape.wide() || shape.sums_rows() || shape.cols <= least_cols || !shape.shifted() ||
       !(even || elements))
     return std::nullopt;

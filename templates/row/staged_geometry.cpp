@@ -81,7 +81,7 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::in
       shape.writes && !shape.is_loss() && shape.inputs == 1 && lanes > 1 && !(shape.reads_columns() && cols > many_cols);
   TypedConfig config = staged(four_warps ? 128 : 64, lanes);
   // For most rows of a bucket. Norms of 16 bits that start at pairs lose more with too many rows than with too few.
-  const bool fewer = shape.is_norm && is_narrow(shape) && starts_at_pairs(shape);
+  const bool fewer = shape.is_norm && is_narrow(shape) && shape.starts_at_pairs();
   set_rounds(config, shape, fewer ? shape.cols : (cols + shape.cols) / 2, chunk_bytes(shape, lanes, config.threads), device);
   return config;
 }
@@ -93,7 +93,7 @@ bool gains_from_staging(const Shape& shape) noexcept {
   constexpr std::int64_t most_cols = 1024;
   const bool wide = !is_narrow(shape);
   if (!shape.writes) return shape.cols < (shape.is_loss() ? most_cols : 64);
-  if (!starts_at_pairs(shape) && (!wide || shape.reads_columns())) return shape.cols < most_cols;
+  if (!shape.starts_at_pairs() && (!wide || shape.reads_columns())) return shape.cols < most_cols;
   if (shape.is_norm) return shape.cols < most_cols;
   std::int64_t most_staged = wide ? 256 : 800;
   if (shape.is_loss()) most_staged = wide ? 128 : 500;
