@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "templates/row/geometry.h"
+#include "templates/row/defaults.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::row {

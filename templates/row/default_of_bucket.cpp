@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "templates/row/capacity.h"
+#include "templates/row/defaults.h"
 #include "templates/row/geometry.h"
 
 namespace tunesmith::row {
@@ -13,12 +14,6 @@ namespace {
 double rows_in_flight(const TypedConfig& config) {
   const int blocks_per_row = config.variant == Variant::cluster ? config.blocks_per_row : 1;
   return static_cast<double>(config.min_blocks) / blocks_per_row;
-}
-
-/// Returns `config`, or nothing if it is invalid.
-std::optional<TypedConfig> if_valid(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  if (!why_invalid(config, shape, device).empty()) return std::nullopt;
-  return config;
 }
 
 /// Returns the warps for rows in shared memory: lanes for narrow rows, of which wide ones take a few more accesses. Masked

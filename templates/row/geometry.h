@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "templates/row/config.h"
 
@@ -53,29 +52,10 @@ int parts_of(int tiles, const TypedConfig& config, const Shape& shape);
 /// nothing differs.
 TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device);
 
-/// Returns warps for short rows without alignment, and blocks of one warp where all lanes have much to do. The accesses of a
-/// lane, for rows of `cols` columns, are those that were fastest on an H200 for 58 to 1002 columns and 64 to 600 MB
-/// (bench/LOG.md). With one access for each lane, blocks would end faster than they can be launched.
-TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device);
-
-/// Returns a block whose accesses are pairs or elements, for unaligned rows of more than 1024 columns; nothing for rows that
-/// whole vectors read faster. On an H200, 0.69 to 0.99 of the time of vectors (bench/LOG.md).
-std::optional<TypedConfig> narrow_blocks(const Shape& shape, const DeviceInfo& device);
-
-/// Returns a block of 64 threads for an aligned row of 16 bits with its loss and gradient, in which each thread keeps up to
-/// 4 vectors of exponentials; nothing for longer and for other rows.
-std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& device);
-
-/// Returns warps for unaligned rows that pass through shared memory, in the geometry that was fastest on an H200 for 64 to
-/// 600 MB (bench/LOG.md); not necessarily valid.
-TypedConfig staged_default(const Shape& shape, const DeviceInfo& device);
-/// The same for a bucket whose narrowest rows have `cols` columns: lanes for those, rounds for the middle of the bucket.
-TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::int64_t cols);
-
-/// Returns whether that is the fastest choice for unaligned rows of up to a few KiB.
-bool gains_from_staging(const Shape& shape) noexcept;
-
-/// Returns those that a search tries, the default first; not necessarily valid.
-std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& device, bool full);
+/// Returns `config`, or nothing if it is invalid.
+inline std::optional<TypedConfig> if_valid(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  if (!why_invalid(config, shape, device).empty()) return std::nullopt;
+  return config;
+}
 
 }  // namespace tunesmith::row

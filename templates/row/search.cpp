@@ -8,6 +8,7 @@
 #include <bit>
 #include <set>
 
+#include "templates/row/defaults.h"
 #include "templates/row/few_rows.h"
 #include "templates/row/geometry.h"
 #include "templates/row/model.h"

@@ -1,6 +1,7 @@
 // Defaults for rows without alignment whose accesses are narrower than whole vectors, which would have code for their
 // elements at both ends of a row. Measured on an H200 for 46 to 25003 columns and 64 to 600 MB (bench/LOG.md).
 
+#include "templates/row/defaults.h"
 #include "templates/row/geometry.h"
 
 namespace tunesmith::row {
@@ -41,7 +42,18 @@ Accesses for_rows(const Shape& shape, std::int64_t cols) {
   return {Access::elements, !wide ? 12 : several ? 10 : 13};
 }
 
+/// Returns the most bytes, over all inputs, of a row without alignment that narrow accesses read faster than vectors.
+std::int64_t most_bytes_of_short_rows(const Shape& shape) noexcept {
+  const bool wide = size_of(shape.input) >= 4, several = shape.inputs > 1;
+  if (wide && shape.writes && !shape.is_loss() && !shape.reads_columns()) return several ? 12 << 10 : 6 << 10;
+  return several && !wide ? 6 << 10 : 4 << 10;
+}
+
 }  // namespace
+
+bool is_short_unaligned(const Shape& shape) noexcept {
+  return shape.shifted() && shape.cols * shape.resident_element_bytes() <= most_bytes_of_short_rows(shape);
+}
 
 TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device) {
   const bool wide = size_of(shape.input) >= 4, even = shape.starts_at_pairs();

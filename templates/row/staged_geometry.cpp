@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "templates/row/geometry.h"
+#include "templates/row/defaults.h"
 
 namespace tunesmith::row {
 namespace {

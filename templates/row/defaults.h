@@ -1,0 +1,99 @@
+#pragma once
+// The default of each variant and of special rows, among which default.cpp chooses. What returns nothing has no default for
+// such rows. Unless a comment says otherwise, configurations are well-formed, but not necessarily valid, and have no cache
+// hints. Internal to templates/row.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "templates/row/config.h"
+
+namespace tunesmith::row {
+
+// register_rows.cpp: rows in registers.
+
+/// With more vectors per lane, a block is faster than a warp.
+inline constexpr int most_vectors_of_a_lane = 8;
+
+TypedConfig warp_default(const Shape& shape, const DeviceInfo& device);
+TypedConfig block_default(const Shape& shape, const DeviceInfo& device);
+
+/// Returns a valid block of 1024 threads that holds a row of 16-bit elements in half of a multiprocessor's registers, so
+/// that one row is in flight while another one is computed. With cache hints.
+std::optional<TypedConfig> two_rows_block(const Shape& shape, const DeviceInfo& device);
+
+/// Returns a valid block of 64 threads for an aligned row of 16 bits with its loss and gradient, in which each thread keeps
+/// up to 4 vectors of exponentials; nothing for longer and for other rows. With cache hints.
+std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& device);
+
+/// Returns the block for row programs of several stages with arrays [col] and rows of 16 bits; `most_rows`, the block with
+/// the most rows in flight, for other rows. Up to 32 or 64 values in a thread, converted once, because each stage reads them
+/// again; longer rows packed. On an H200, 0.75 to 1.00 of the time of `most_rows` (bench/LOG.md).
+TypedConfig program_blocks(const TypedConfig& most_rows, const Shape& shape, const DeviceInfo& device);
+
+// shared_memory_rows.cpp: rows in registers and shared memory.
+
+TypedConfig hybrid_default(const Shape& shape, const DeviceInfo& device);
+
+/// Returns the smallest cluster whose blocks of 256 threads leave room for three on a multiprocessor; otherwise, and for two
+/// arrays, two blocks of 512 threads. The former takes 0.94 to 1.00 of the time of the latter on an H100, since an exchange
+/// has no fence (bench/LOG.md). With more of a row in registers, kernels would spill at the exchange.
+TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device);
+
+/// Returns a valid cluster for norms of long rows: blocks of 256 threads, five on a multiprocessor, because such kernels
+/// have few instructions. A program of several stages has larger blocks, because each stage has an exchange. On an H100,
+/// 0.85 to 0.97 of the time of one or two blocks of 320 or 512 threads (bench/LOG.md). With cache hints.
+std::optional<TypedConfig> norm_cluster(const Shape& shape, const DeviceInfo& device);
+
+/// Returns a valid hybrid for rows of 16 bits without alignment: blocks of 256 threads with few vectors in registers,
+/// because whole vectors have code for both ends of a row. On an H200, 0.87 to 1.02 of the time of blocks with rows in
+/// registers (bench/LOG.md). With cache hints.
+std::optional<TypedConfig> unaligned_hybrid(const Shape& shape, const DeviceInfo& device);
+
+// several_blocks.cpp: rows that several blocks share.
+
+TypedConfig grid_default(const Shape& shape, const DeviceInfo& device);
+TypedConfig split_default(const Shape& shape);
+
+// two_passes.cpp: rows that are read twice, or once and reduced to a few numbers.
+
+TypedConfig two_pass_default(const Shape& shape, const DeviceInfo& device);
+
+/// Returns blocks of which a multiprocessor has one that reads a row alone, in four tiles of 1024 threads. With cache hints.
+TypedConfig lone_reader_default(const Shape& shape, const DeviceInfo& device);
+
+// elementwise.cpp
+
+/// Returns the default of elementwise programs: few accesses for each thread of a warp or a block. Rows that start and end
+/// at pairs have accesses to pairs, and other short rows without alignment to elements. Measured on an H200 (bench/LOG.md).
+TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device);
+
+// short_rows.cpp: rows without alignment whose accesses are narrower than whole vectors.
+
+/// Returns whether narrow accesses read these rows without alignment faster than whole vectors.
+bool is_short_unaligned(const Shape& shape) noexcept;
+
+/// Returns warps for short rows without alignment, and blocks of one warp where all lanes have much to do. The accesses of a
+/// lane, for rows of `cols` columns, are those that were fastest on an H200 for 58 to 1002 columns and 64 to 600 MB
+/// (bench/LOG.md). With one access for each lane, blocks would end faster than they can be launched. With cache hints.
+TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device);
+
+/// Returns a valid block whose accesses are pairs or elements, for unaligned rows of more than 1024 columns; nothing for
+/// rows that whole vectors read faster. On an H200, 0.69 to 0.99 of the time of vectors (bench/LOG.md). With cache hints.
+std::optional<TypedConfig> narrow_blocks(const Shape& shape, const DeviceInfo& device);
+
+// staged_geometry.cpp: unaligned rows that pass through shared memory.
+
+/// Returns whether that is the fastest choice for unaligned rows of up to a few KiB.
+bool gains_from_staging(const Shape& shape) noexcept;
+
+/// Returns warps in the geometry that was fastest on an H200 for 64 to 600 MB (bench/LOG.md).
+TypedConfig staged_default(const Shape& shape, const DeviceInfo& device);
+/// The same for a bucket whose narrowest rows have `cols` columns: lanes for those, rounds for the middle of the bucket.
+TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::int64_t cols);
+
+/// Returns those that a search tries, the default first.
+std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& device, bool full);
+
+}  // namespace tunesmith::row

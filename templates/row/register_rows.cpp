@@ -1,0 +1,95 @@
+// Defaults of warps and blocks that keep rows in registers.
+
+#include "templates/row/defaults.h"
+#include "templates/row/geometry.h"
+#include "templates/row/model.h"
+
+namespace tunesmith::row {
+namespace {
+
+/// Values of a masked row in a thread of a block: more leave no registers for the mask.
+constexpr double most_masked_values = 32;
+
+/// Returns the most vectors of each input that a lane takes. More reach further apart, and a row of an odd number of 16
+/// bytes begins in the middle of a sector: on an H100, 9 vectors in two lanes take 1.24 times as long as in four. The
+/// exchanges of losses cost more than a few more loads (bench/LOG.md).
+std::int64_t vectors_of_lane(const Shape& shape) {
+  const bool wide = size_of(shape.input) >= 4;
+  if ((!shape.writes && shape.reduces) || (shape.keeps_exponentials && !wide)) return 6;
+  if (shape.inputs > 1) return shape.vectors_per_row() <= 32 ? 2 : 3;
+  return shape.vectors_per_row() <= (wide ? 24 : 32) ? 3 : 4;
+}
+
+/// Returns the most vectors of a row that one lane holds alone. Its accesses are far from those of the next lane.
+std::int64_t vectors_of_lone_lane(const Shape& shape) {
+  if (!shape.is_loss()) return 1;
+  return shape.writes ? 2 : size_of(shape.input) >= 4 ? 3 : 6;
+}
+
+}  // namespace
+
+TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config;
+  config.variant = Variant::warp;
+  config.threads = size_of(shape.input) >= 4 && shape.writes ? 64 : 128;
+  const std::int64_t vectors = shape.vectors_per_row();
+  config.lanes = threads_for(vectors, vectors_of_lane(shape), vectors > vectors_of_lone_lane(shape) ? 2 : 1, 32);
+  if (why_invalid(config, shape, device).empty()) return config;
+  const std::vector<TypedConfig> ranked = ranked_warps(config.threads, most_vectors_of_a_lane, shape, device);
+  return ranked.empty() ? config : ranked.front();
+}
+
+TypedConfig block_default(const Shape& shape, const DeviceInfo& device) {
+  // More row values per thread are slow to compile and leave few threads.
+  const double most_values = shape.is_masked() ? most_masked_values : 96;
+  std::vector<TypedConfig> blocks = ranked_blocks(shape, device);
+  for (const TypedConfig& config : blocks)
+    if (expectation(config, shape, device).row_values <= most_values) return config;
+  if (!blocks.empty()) return blocks.front();
+  TypedConfig config;
+  config.threads = 1024;
+  if (may_pack(shape)) config.registers = Registers::packed;
+  return config;
+}
+
+std::optional<TypedConfig> two_rows_block(const Shape& shape, const DeviceInfo& device) {
+  constexpr int vectors = 4;  // of a thread
+  TypedConfig config;
+  config.threads = 1024;
+  config.min_blocks = 2;
+  config.registers = Registers::packed;
+  if (!may_pack(shape) || config.vectors_per_thread(shape) != vectors || !why_invalid(config, shape, device).empty())
+    return std::nullopt;
+  return with_hints(config, shape, device);
+}
+
+TypedConfig program_blocks(const TypedConfig& most_rows, const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t long_row = 32 << 10;
+  const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
+  // Programs that write bytes take more registers, with which only one block of 512 threads fits.
+  const bool simple = shape.inputs == 1 && !shape.has_bytes();
+  const std::int64_t too_long_row = simple ? (64 << 10) + 1 : 48 << 10;
+  const std::int64_t values_of_thread = simple && shape.cols <= 4096 ? 32 : 64;
+  if (!shape.is_program || shape.exchanges < 2 || shape.column_bytes == 0 || size_of(shape.input) != 2 || shape.shifted() ||
+      row_bytes >= too_long_row)
+    return most_rows;
+  TypedConfig config = most_rows;
+  config.registers = row_bytes >= long_row ? Registers::packed : Registers::float32;
+  config.threads = threads_for(shape.cols * shape.inputs, values_of_thread, 64, 512);
+  bound_registers(config, shape, device);
+  return why_invalid(config, shape, device).empty() ? config : most_rows;
+}
+
+std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t threads = 64, most_vectors = 4;
+  if (!shape.keeps_exponentials || shape.shifted() || size_of(shape.input) != 2 ||
+      shape.vectors_per_row() > threads * most_vectors)
+    return std::nullopt;
+  TypedConfig config;
+  config.threads = threads;
+  bound_registers(config, shape, device);
+  if (!why_invalid(config, shape, device).empty()) return std::nullopt;
+  return with_hints(config, shape, device);
+}
+
+}  // namespace tunesmith::row

@@ -1,0 +1,91 @@
+// Defaults of blocks and clusters that keep rows in registers and shared memory.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "templates/row/defaults.h"
+#include "templates/row/geometry.h"
+
+namespace tunesmith::row {
+namespace {
+
+/// Few threads with a moderate share in registers, converted once: on an H200 the fastest choice if exponentials stay
+/// resident for the gradient.
+TypedConfig keeping_exponentials(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
+  constexpr int moderate = 8;
+  TypedConfig converted = config;
+  converted.registers = Registers::float32;
+  converted.register_vectors = std::min(config.register_vectors, moderate);
+  return shape.keeps_exponentials && why_invalid(converted, shape, device).empty() ? converted : config;
+}
+
+}  // namespace
+
+TypedConfig hybrid_default(const Shape& shape, const DeviceInfo& device) {
+  TypedConfig config;
+  config.variant = Variant::hybrid;
+  // Two blocks overlap well; the longest rows leave room for one only.
+  for (const int blocks : {2, 1})
+    for (const int threads : {shape.keeps_exponentials ? 256 : 512, 1024})
+      if (fill_chip(config, threads, blocks, shape, device)) return keeping_exponentials(config, shape, device);
+  return config;
+}
+
+TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
+  struct Blocks {
+    int number, threads, most_vectors;
+  };
+  std::vector<Blocks> blocks{{2, 512, 8}, {1, 512, 8}};
+  if (shape.inputs == 1) blocks.insert(blocks.begin(), {3, 256, 4});
+  if (shape.keeps_exponentials) blocks = {{2, 256, 16}, {1, 256, 16}};
+  TypedConfig config;
+  config.variant = Variant::cluster;
+  for (const auto& [number, threads, most_vectors] : blocks)
+    for (const int size : {2, 4, 8}) {
+      config.blocks_per_row = size;
+      if (!fill_chip(config, threads, number, shape, device)) continue;
+      config.register_vectors = std::min(config.register_vectors, most_vectors);
+      if (why_invalid(config, shape, device).empty()) return keeping_exponentials(config, shape, device);
+    }
+  config.blocks_per_row = 8;
+  return config;
+}
+
+std::optional<TypedConfig> norm_cluster(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t kib = 1024;
+  constexpr int few = 2;  // vectors in registers
+  const bool norm = shape.is_norm || (shape.is_program && shape.column_bytes > 0), once = shape.exchanges == 1;
+  const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
+  const std::int64_t long_row = once && size_of(shape.input) == 2 ? 32 * kib : once ? 64 * kib : 64 * kib + 1;
+  if (!norm || !shape.writes || shape.inputs > 1 || shape.more_outputs > 0 || shape.has_bytes() || shape.sums_rows() ||
+      shape.wide() || row_bytes < long_row || device.arch.number() < 90)
+    return std::nullopt;
+  TypedConfig config;
+  config.variant = Variant::cluster;
+  config.blocks_per_row = threads_for(row_bytes, (once ? 24 : 32) * kib, 2, 8);
+  for (const int blocks : {5, 3, 2}) {
+    if (!fill_chip(config, 256, blocks, shape, device)) continue;
+    config.register_vectors = std::min(config.register_vectors, few);
+    if (why_invalid(config, shape, device).empty()) return with_hints(config, shape, device);
+  }
+  return std::nullopt;
+}
+
+std::optional<TypedConfig> unaligned_hybrid(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t least_bytes = 34 << 10, most_bytes = 88 << 10;
+  const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
+  if (!shape.shifted() || shape.inputs > 1 || size_of(shape.input) != 2 || shape.is_program || shape.is_norm ||
+      shape.is_masked() || row_bytes < least_bytes || row_bytes > most_bytes)
+    return std::nullopt;
+  TypedConfig config;
+  config.variant = Variant::hybrid;
+  for (const auto& [blocks, most_vectors] : {std::pair{4, 6}, {3, 9}}) {
+    if (!fill_chip(config, 256, blocks, shape, device)) continue;
+    config.register_vectors = std::min(config.register_vectors, most_vectors);
+    if (why_invalid(config, shape, device).empty()) return with_hints(config, shape, device);
+  }
+  return std::nullopt;
+}
+
+}  // namespace tunesmith::row

@@ -1,0 +1,56 @@
+// Defaults of kernels that do not keep rows on the chip, and of those that only read.
+
+#include <cmath>
+
+#include "templates/row/defaults.h"
+#include "templates/row/geometry.h"
+
+namespace tunesmith::row {
+namespace {
+
+/// A kernel that only reads needs bytes in flight: 1536 threads on each multiprocessor, whether it has one, two or many
+/// rows. On an H200, 0.59 to 1.0 of the time of blocks of 512 threads (bench/LOG.md). Bounded registers avoid losing a
+/// resident block.
+TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
+  const std::int64_t row_bytes = shape.cols * size_of(shape.input);
+  const bool medium_rows = shape.is_loss() && size_of(shape.input) < 4 && row_bytes > 48 << 10 && row_bytes <= 64 << 10;
+  TypedConfig config;
+  config.variant = Variant::two_pass;
+  config.unroll = medium_rows ? 8 : 4;
+  const std::int64_t rows_of_sm = (shape.rows + device.sm_count - 1) / device.sm_count;
+  const bool many_rows = rows_of_sm > 4 && size_of(shape.input) < 4;
+  const int most_threads = rows_of_sm <= 1 ? 1024 : rows_of_sm == 2 ? 512 : many_rows ? 128 : 256;
+  config.threads = medium_rows ? 128 : threads_for(shape.vectors_per_row(), config.unroll, 32, most_threads);
+  // A row a little longer than a tile would leave most threads without work for half of the time.
+  constexpr double few_idle = 1.35;
+  const std::int64_t tile = std::int64_t{config.threads} * config.unroll;
+  const auto vectors = static_cast<double>(shape.vectors_per_row());
+  if (config.threads >= 512 &&
+      std::ceil(vectors / static_cast<double>(tile)) * static_cast<double>(tile) > few_idle * vectors)
+    config.threads /= 2;
+  bound_registers(config, shape, device);
+  return config;
+}
+
+}  // namespace
+
+TypedConfig lone_reader_default(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t tiles = 4;
+  TypedConfig config;
+  config.variant = Variant::two_pass;
+  config.threads = 1024;
+  config.unroll = threads_for(shape.vectors_per_row(), tiles * config.threads, 1, 8);
+  bound_registers(config, shape, device);
+  return with_hints(config, shape, device);
+}
+
+TypedConfig two_pass_default(const Shape& shape, const DeviceInfo& device) {
+  if (!shape.writes) return reader_default(shape, device);
+  TypedConfig config;
+  config.variant = Variant::two_pass;
+  config.unroll = 4;
+  config.threads = threads_for(shape.vectors_per_row(), 4, 32, 1024);
+  return config;
+}
+
+}  // namespace tunesmith::row
