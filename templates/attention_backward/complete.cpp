@@ -1,0 +1,40 @@
+// Completes a configuration of which the user pins some fields.
+
+#include "templates/attention_backward/candidates.h"
+#include "tunesmith/error.h"
+
+namespace tunesmith::attention_backward {
+
+Config complete_config(const Config& partial, const Settings& settings, const DeviceInfo& device) {
+  TypedConfig start = default_config(settings, device);
+  if (const Value* const variant = partial.fields.find("variant")) {
+    Config only;
+    only.fields.set("variant", *variant);
+    for (const Variant known : {Variant::simt, Variant::mma, Variant::wgmma})
+      if (*variant == Value(std::string(enum_name(known)))) start = default_config(known, settings, device);
+  }
+  // The tiles of one kernel say little about those of two.
+  if (const Value* const kernels = partial.fields.find("kernels"); kernels != nullptr && start.variant == Variant::wgmma)
+    for (const TypedConfig& known : wgmma_candidates(settings, device))
+      if (*kernels == Value(std::int64_t{known.kernels}) && start.kernels != known.kernels &&
+          why_invalid(known, settings, device).empty())
+        start = known;
+  Config config = start.to_config();
+  // A configuration's text omits optional fields that have their defaults.
+  TypedConfig plain;
+  plain.variant = start.variant;
+  bool is_complete = true;
+  for (const auto& [field, value] : plain.to_config().fields) is_complete = is_complete && partial.fields.contains(field);
+  if (is_complete) config = {};
+  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
+  TypedConfig typed = TypedConfig::parse(config);
+  // The default's persistent blocks, fourth warpgroup and head split are no reason to reject what they do not go with.
+  if (!partial.fields.contains("persistent") && !why_invalid(typed, settings, device).empty()) typed.persistent = false;
+  if (!partial.fields.contains("adders") && !why_invalid(typed, settings, device).empty()) typed.adders = false;
+  if (!partial.fields.contains("head_split") && !why_invalid(typed, settings, device).empty()) typed.head_split = 0;
+  if (const std::string reason = why_invalid(typed, settings, device); !reason.empty())
+    throw Error(ErrorCode::invalid_argument, "config '", typed.to_config().text(), "' cannot be used: ", reason);
+  return typed.to_config();
+}
+
+}  // namespace tunesmith::attention_backward
