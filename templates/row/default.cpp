@@ -111,8 +111,8 @@ std::optional<TypedConfig> rows_of_warps(const Shape& shape, const DeviceInfo& d
 }
 
 /// Sums of columns stay in registers of blocks that have many rows.
-std::optional<TypedConfig> rows_with_column_sums(const Shape& shape, const DeviceInfo& device) {
-  if (shape.column_sums == 0) return std::nullopt;
+std::optional<TypedConfig> rows_with_sums(const Shape& shape, const DeviceInfo& device) {
+  if (!shape.sums_rows()) return std::nullopt;
   return persistent_default(shape, device);
 }
 
@@ -151,7 +151,7 @@ constexpr std::array<Rule, 13> rules{
     short_unaligned_rows,   // shorter ones
     rows_of_warps,          // short rows
     gradient_block,         // short rows of losses with their gradient
-    rows_with_column_sums,  // gradients of weights
+    rows_with_sums,  // gradients of weights
     streamed_rows,          // pipelines
     norm_cluster,           // norms of long rows
     unaligned_hybrid,       // long rows of 16 bits without alignment
