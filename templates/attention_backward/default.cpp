@@ -14,16 +14,6 @@ std::vector<TypedConfig> candidates_of(Variant variant, const Settings& settings
   return {};
 }
 
-/// Returns the configuration with a third stage instead of the fourth warpgroup if blocks share heads. Measured on an H200
-/// under a causal mask at head_dim 128: 0.973 to 0.985 of the time with two blocks, 1.004 with four (bench/LOG.md).
-TypedConfig without_adders(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
-  const attention::Settings& forward = settings.forward;
-  if (config.head_split != 2 || !config.adders || config.tile_q != 64 || !is_plain(forward) || !forward.bounded_right())
-    return config;
-  const TypedConfig staged = with_third_stage(config);
-  return why_invalid(staged, settings, device).empty() ? staged : config;
-}
-
 }  // namespace
 
 TypedConfig default_config(Variant variant, const Settings& settings, const DeviceInfo& device) {
@@ -31,7 +21,7 @@ TypedConfig default_config(Variant variant, const Settings& settings, const Devi
   for (TypedConfig& config : configs)
     if (why_invalid(config, settings, device).empty()) {
       config.head_split = best_head_split(config, settings, device);
-      return without_adders(config, settings, device);
+      return config;
     }
   return configs.front();
 }

@@ -142,19 +142,19 @@ TypedConfig resident_rows(const Shape& shape, const DeviceInfo& device) {
 using Rule = std::optional<TypedConfig> (*)(const Shape& shape, const DeviceInfo& device);
 
 constexpr std::array<Rule, 13> rules{
-    staged_rows,            // short rows without alignment that pass through shared memory
-    elementwise_rows,       // programs without reductions
-    few_long_rows,          // a grid whose blocks fill the device
-    shared_rows,            // fewer rows than multiprocessors
-    rows_read_once,         // losses alone, and programs that write no rows
-    narrow_blocks,          // rows without alignment of more than 1024 columns: accesses to pairs or elements
-    short_unaligned_rows,   // shorter ones
-    rows_of_warps,          // short rows
-    gradient_block,         // short rows of losses with their gradient
-    rows_with_sums,  // gradients of weights
-    streamed_rows,          // pipelines
-    norm_cluster,           // norms of long rows
-    unaligned_hybrid,       // long rows of 16 bits without alignment
+    staged_rows,           // short rows without alignment that pass through shared memory
+    elementwise_rows,      // programs without reductions
+    few_long_rows,         // a grid whose blocks fill the device
+    shared_rows,           // fewer rows than multiprocessors
+    rows_read_once,        // losses alone, and programs that write no rows
+    narrow_blocks,         // rows without alignment of more than 1024 columns: accesses to pairs or elements
+    short_unaligned_rows,  // shorter ones
+    rows_of_warps,         // short rows
+    gradient_block,        // short rows of losses with their gradient
+    rows_with_sums,        // gradients of weights
+    streamed_rows,         // pipelines
+    norm_cluster,          // norms of long rows
+    unaligned_hybrid,      // long rows of 16 bits without alignment
 };
 
 }  // namespace

@@ -314,9 +314,8 @@ TEST(AttentionBackwardDescriptor, DefaultsOfShortAndOfLongSequences) {
   EXPECT_EQ(config_of(narrow + "batch=2,seq_q=8192,deterministic=1" + causal), tiles + stays);
   EXPECT_EQ(config_of(narrow + "batch=2,seq_q=8192,deterministic=1"), tiles);
   // Two blocks share the heads of a key head.
-  EXPECT_NE(
-      config_of("head_dim=128,heads=64,kv_heads=8,dtype=bf16,seq_q=4096" + causal).find("stages=3,ahead=1,head_split=2"),
-      std::string::npos);
+  EXPECT_NE(config_of("head_dim=128,heads=64,kv_heads=8,dtype=bf16,seq_q=4096" + causal).find("head_split=2,adders=1"),
+            std::string::npos);
   EXPECT_EQ(config_of(narrow + "batch=8,seq_q=2048,kv_heads=8"), tiles + ",adders=1");             // grouped heads
   EXPECT_EQ(config_of("head_dim=64,heads=4,dtype=bf16,batch=2,seq_q=2048"), tiles + ",adders=1");  // 128 blocks
   // Two blocks for each multiprocessor are many: 240 blocks are, on a device of 114.
