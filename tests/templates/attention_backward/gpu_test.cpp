@@ -37,10 +37,8 @@ TEST_P(AttentionBackwardGpuParts, TensorCoresOnEveryProblem) {
   verify_all(test::part_of(test::backward_cases(test::backward_problems(true), device().info(), 3, 107), GetParam(), parts));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AttentionBackwardGpuParts, testing::Range(std::size_t{0}, parts));
-
 // Verifies the search spaces of common shapes like the tuner.
-TEST_F(AttentionBackwardGpu, SearchSpacesOfCommonShapes) {
+TEST_P(AttentionBackwardGpuParts, SearchSpacesOfCommonShapes) {
   std::vector<Case> cases;
   for (const char* fields :
        {"seq_q=4096,head_dim=64,heads=32,batch=4", "seq_q=4096,head_dim=128,heads=16,batch=4,causal=bottom-right",
@@ -55,7 +53,7 @@ TEST_F(AttentionBackwardGpu, SearchSpacesOfCommonShapes) {
     for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device().info(), Effort::quick))
       cases.push_back({small, config});
   }
-  verify_all(cases);
+  verify_all(test::part_of(cases, GetParam(), parts));
 }
 
 // Kernels with wgmma of which one computes dk and dv and the other one dq.
@@ -82,7 +80,7 @@ TEST_F(AttentionBackwardGpu, TwoKernels) {
 }
 
 // The same with options that wgmma has in its own way.
-TEST_F(AttentionBackwardGpu, SearchSpacesOfOptions) {
+TEST_P(AttentionBackwardGpuParts, SearchSpacesOfOptions) {
   std::vector<Case> cases;
   for (const char* fields :
        {"seq_q=4096,head_dim=128,heads=16,batch=4,softcap=30",
@@ -107,8 +105,10 @@ TEST_F(AttentionBackwardGpu, SearchSpacesOfOptions) {
       if (config.variant() == "wgmma") cases.push_back({small, config});
   }
   EXPECT_EQ(cases.empty(), name(device().info().arch) != "sm_90a");
-  verify_all(cases);
+  verify_all(test::part_of(cases, GetParam(), parts));
 }
+
+INSTANTIATE_TEST_SUITE_P(All, AttentionBackwardGpuParts, testing::Range(std::size_t{0}, parts));
 
 // The shipped examples of score_mod, which kernels differentiate.
 TEST_F(AttentionBackwardGpu, ScoreModInEveryVariant) {
