@@ -1,6 +1,7 @@
 #pragma once
 // Fields of configurations, and the cache hints of all kernels. Internal to templates/.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -45,6 +46,16 @@ Config read_config(const Fields& fields) {
     throw Error(error.code(), "configuration: ", error.what());
   }
   return config;
+}
+
+/// Returns whether a configuration names every field that all configurations of a variant have. Optional fields that have
+/// their defaults are omitted.
+template <typename Typed>
+bool is_complete(const Config& config, decltype(Typed::variant) variant) {
+  Typed plain;
+  plain.variant = variant;
+  return std::ranges::all_of(plain.to_config().fields,
+                             [&](const auto& field) { return config.fields.contains(field.first); });
 }
 
 /// Returns parse(config), or the last result of this thread if the configuration is the same, as it is for each new length

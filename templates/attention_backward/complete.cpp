@@ -1,6 +1,7 @@
 // Completes a configuration of which the user pins some fields.
 
 #include "templates/attention_backward/candidates.h"
+#include "templates/config_values.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::attention_backward {
@@ -19,13 +20,8 @@ Config complete_config(const Config& partial, const Settings& settings, const De
       if (*kernels == Value(std::int64_t{known.kernels}) && start.kernels != known.kernels &&
           why_invalid(known, settings, device).empty())
         start = known;
-  Config config = start.to_config();
-  // A configuration's text omits optional fields that have their defaults.
-  TypedConfig plain;
-  plain.variant = start.variant;
-  bool is_complete = true;
-  for (const auto& [field, value] : plain.to_config().fields) is_complete = is_complete && partial.fields.contains(field);
-  if (is_complete) config = {};
+  Config config;
+  if (!is_complete<TypedConfig>(partial, start.variant)) config = start.to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   TypedConfig typed = TypedConfig::parse(config);
   // The default's persistent blocks, fourth warpgroup and head split are no reason to reject what they do not go with.

@@ -1,7 +1,5 @@
 // Completes a configuration of which the user pins some fields.
 
-#include <algorithm>
-
 #include "templates/row/defaults.h"
 #include "tunesmith/error.h"
 
@@ -14,21 +12,12 @@ Variant variant_of(const Value& named) {
   return config.variant;
 }
 
-/// Returns whether all fields that every configuration of the variant has are named.
-bool is_complete(const Config& config) {
-  const Value* const variant = config.fields.find("variant");
-  if (variant == nullptr) return false;
-  TypedConfig plain;
-  plain.variant = variant_of(*variant);
-  return std::ranges::all_of(plain.to_config().fields,
-                             [&](const auto& field) { return config.fields.contains(field.first); });
-}
-
 }  // namespace
 
 Config complete_config(const Config& partial, const Shape& shape, const DeviceInfo& device) {
+  const Value* const named_variant = partial.fields.find("variant");
   // Recorded configurations are complete. The default, which takes longest, is not needed for them.
-  if (is_complete(partial))
+  if (named_variant != nullptr && is_complete<TypedConfig>(partial, variant_of(*named_variant)))
     if (const TypedConfig given = TypedConfig::parse(partial);
         given.to_config() == partial && why_invalid(given, shape, device).empty())
       return partial;
@@ -36,8 +25,8 @@ Config complete_config(const Config& partial, const Shape& shape, const DeviceIn
   const bool has_capacity = named_capacity != nullptr && *named_capacity != Value(std::int64_t{0});
   TypedConfig typed = has_capacity ? capacity_config(shape, device) : default_config(shape, device);
   // If a variant is named, vector accesses are the default, as in a complete configuration.
-  if (const Value* named = partial.fields.find("variant"))
-    if (const Variant variant = variant_of(*named);
+  if (named_variant != nullptr)
+    if (const Variant variant = variant_of(*named_variant);
         variant != typed.variant || (typed.access != Access::vectors && !partial.fields.contains("access")))
       typed = default_config(variant, shape, device);
   if (const Value* access = partial.fields.find("access")) {

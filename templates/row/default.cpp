@@ -110,7 +110,7 @@ std::optional<TypedConfig> rows_of_warps(const Shape& shape, const DeviceInfo& d
   return if_valid(warp, shape, device);
 }
 
-/// Sums of columns stay in registers of blocks that have many rows.
+/// Sums over rows stay in registers of blocks that have many rows.
 std::optional<TypedConfig> rows_with_sums(const Shape& shape, const DeviceInfo& device) {
   if (!shape.sums_rows()) return std::nullopt;
   return persistent_default(shape, device);

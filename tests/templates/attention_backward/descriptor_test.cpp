@@ -329,6 +329,20 @@ TEST(AttentionBackwardDescriptor, DefaultsOfShortAndOfLongSequences) {
   EXPECT_EQ(config_of("head_dim=96,heads=21,batch=8,seq_q=2048" + causal), wide + "2,ahead=0,adders=1");
   EXPECT_EQ(config_of("head_dim=128,heads=16,batch=2,seq_q=8192"), wide + "3,ahead=1");
   EXPECT_EQ(config_of("head_dim=128,heads=16,batch=2,seq_q=8192" + causal), wide + "2,ahead=0,adders=1");
+  EXPECT_EQ(config_of("head_dim=96,heads=21,batch=4,seq_q=4096"), wide + "3,ahead=1");
+  // User functions at head_dim 64.
+  const auto with = [&](const char* function, const char* source, const std::string& fields) {
+    Problem problem{"attention_backward", parse_fields(narrow + fields, "fields")};
+    problem.fields.set(function, std::string(source));
+    return op().parse(op().normalize(problem))->default_config(hopper()).text();
+  };
+  constexpr const char* mask =
+      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return q / 64 == k / 64; }";
+  constexpr const char* score =
+      "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) { return score * score; }";
+  EXPECT_EQ(with("mask_mod", mask, "batch=4,seq_q=4096"), tiles + ",adders=1" + stays);
+  EXPECT_EQ(with("mask_mod", mask, "batch=4,seq_q=4096,kv_heads=8"), tiles + ",adders=1");
+  EXPECT_EQ(with("score_mod", score, "batch=4,seq_q=4096" + causal), wide + "2,ahead=1");
 }
 
 // Sections that fit into L2, but at least 1.5 times the blocks that run at once, all of about the same size.
