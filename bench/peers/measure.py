@@ -1,5 +1,6 @@
 """Measures one problem: its arrays, Tunesmith's plan, the copy and every peer. Each is checked before it is timed."""
 import concurrent.futures
+import functools
 import os
 
 import torch
@@ -23,9 +24,14 @@ class Bench:
         # No shipped records: the figures are of what this engine finds.
         self.engine = tunesmith.Engine(args.library, effort=args.effort, mode=args.mode, cache_file=args.cache,
                                        system_caches="", tune_budget_s=args.tune_budget)
-        self.exact = tunesmith.Engine(args.library, mode="off", system_caches="", cache_file="", specialize="exact")
+        self.library = args.library
         self.timer = timing.Timer()
         self.stream = torch.cuda.current_stream().cuda_stream
+
+    @functools.cached_property
+    def exact(self):
+        """An engine without tuning, for drawn shapes only."""
+        return tunesmith.untuned(self.library, "exact")
 
     def compile_ahead(self, cells):
         """Compiles the kernels of these cells on all cores. Only default configurations are known before the cells are

@@ -81,6 +81,11 @@ class Engine:
         return launch, plan.workspace_bytes, int(plan.fields["chunk_tokens"])
 
 
+def untuned(library, specialize):
+    """Returns an engine that neither tunes nor keeps anything, with kernels of widths (`exact`) or of buckets (`capacity`)."""
+    return Engine(library, mode="off", cache_file="", system_caches="", specialize=specialize)
+
+
 class Plan:
     """A prepared kernel and its facts."""
 

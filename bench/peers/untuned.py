@@ -29,9 +29,7 @@ class Engines:
     """An engine for exact widths and one for buckets. Neither tunes."""
 
     def __init__(self, library):
-        options = dict(mode="off", cache_file="", system_caches="")
-        self.exact = tunesmith.Engine(library, specialize="exact", **options)
-        self.capacity = tunesmith.Engine(library, specialize="capacity", **options)
+        self.exact, self.capacity = (tunesmith.untuned(library, specialize) for specialize in ("exact", "capacity"))
 
     def plan(self, kind, record, op, fields):
         engine = self.capacity if kind == "bucket" else self.exact
