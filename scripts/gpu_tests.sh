@@ -2,7 +2,8 @@
 # gpu_tests.sh BUILD_FOLDER [options of GoogleTest]: runs every test program with the label gpu, also where CTest cannot: on a
 # machine that the build was carried to (scripts/pack.sh). Lists skipped and failed tests. The last line is
 # "N passed, N failed, N skipped"; fails if a test failed or none ran. Each program runs as GPU_TESTS_SHARDS processes that share
-# its tests (default 1), GPU_TESTS_JOBS processes at a time (default 4). low_memory_gpu_test, which fills the GPU's memory, runs
+# its tests (default 1), GPU_TESTS_JOBS processes at a time (default 4). The processes take the GPUs of the machine, or those in
+# CUDA_VISIBLE_DEVICES, in turn, so that each sees one. low_memory_gpu_test, which fills the GPU's memory, runs
 # after all others and alone. What is unfinished after GPU_TESTS_TIMEOUT seconds (default 1800) is ended and has failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,29 +20,34 @@ programs=("$build"/tests/*_gpu_test)
 export TUNESMITH_SYSTEM_CACHE=
 end=$((EPOCHSECONDS + ${GPU_TESTS_TIMEOUT:-1800}))
 export GTEST_TOTAL_SHARDS=${GPU_TESTS_SHARDS:-1}
+gpus=${CUDA_VISIBLE_DEVICES:-$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null | paste -sd, || true)}
+IFS=, read -ra gpus <<<"${gpus:-0}"
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
 # A few processes at a time: most of their time goes to compiling kernels.
 run() {
-  local logs=$1 shard=$2 program=$3 name log status=0 left=$((end - EPOCHSECONDS)) start=$SECONDS
-  shift 3
+  local logs=$1 shard=$2 gpu=$3 program=$4 name log status=0 left=$((end - EPOCHSECONDS)) start=$SECONDS
+  shift 4
   name=$(basename "$program")
   ((GTEST_TOTAL_SHARDS == 1)) || name+=" (shard $shard)"
   log=$logs/$name
-  GTEST_SHARD_INDEX=$shard timeout --kill-after=10 $((left > 0 ? left : 1)) "$program" --gtest_color=no "$@" >"$log" 2>&1 ||
+  CUDA_VISIBLE_DEVICES=$gpu GTEST_SHARD_INDEX=$shard timeout --kill-after=10 $((left > 0 ? left : 1)) "$program" --gtest_color=no "$@" >"$log" 2>&1 ||
     status=$?
   echo "gpu_tests.sh: $name ended with status $status" >>"$log"
   echo "$name: $(grep -Ec '^\[       OK \] .* ms\)$' "$log") passed, $((SECONDS - start)) s"
 }
 export -f run
 export end
+processes=0
 for program in "${programs[@]}"; do
   [[ $program != */low_memory_gpu_test ]] || continue
-  for ((shard = 0; shard < GTEST_TOTAL_SHARDS; ++shard)); do printf '%s\0' "$logs" "$shard" "$program" "$@"; done
-done | xargs --no-run-if-empty -0 -n $((3 + $#)) -P "${GPU_TESTS_JOBS:-4}" bash -c 'run "$@"' run
+  for ((shard = 0; shard < GTEST_TOTAL_SHARDS; ++shard)); do
+    printf '%s\0' "$logs" "$shard" "${gpus[processes++ % ${#gpus[@]}]}" "$program" "$@"
+  done
+done | xargs --no-run-if-empty -0 -n $((4 + $#)) -P "${GPU_TESTS_JOBS:-4}" bash -c 'run "$@"' run
 [[ ! -x $build/tests/low_memory_gpu_test ]] ||
-  GTEST_TOTAL_SHARDS=1 TUNESMITH_FULL_MEMORY=1 run "$logs" 0 "$build/tests/low_memory_gpu_test" "$@"
+  GTEST_TOTAL_SHARDS=1 TUNESMITH_FULL_MEMORY=1 run "$logs" 0 "${gpus[0]}" "$build/tests/low_memory_gpu_test" "$@"
 
 awk '
   /^\[ RUN      \] / { running = $4; reason = "" }

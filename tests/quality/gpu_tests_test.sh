@@ -62,6 +62,16 @@ E2
 GPU_TESTS_SHARDS=2 check 0 "5 passed, 0 failed, 2 skipped"
 rm "$folder"/tests/low_memory_gpu_test
 
+# Processes take the GPUs in turn.
+program spread <<'E2'
+printf '%s\n' "[ RUN      ] A.On$CUDA_VISIBLE_DEVICES" "[       OK ] A.On$CUDA_VISIBLE_DEVICES (3 ms)"
+echo "$CUDA_VISIBLE_DEVICES" >>"$0.gpus"
+E2
+CUDA_VISIBLE_DEVICES=5,7 GPU_TESTS_SHARDS=3 check 0 "9 passed, 0 failed, 3 skipped"
+[[ $(sort "$folder"/tests/spread_gpu_test.gpus | tr '\n' ' ') == "5 5 7 " ]] || {
+  echo "expected two processes on GPU 5 and one on GPU 7"; exit 1; }
+rm "$folder"/tests/spread_gpu_test*
+
 program slow <<'E2'
 printf '%s\n' "[ RUN      ] D.Shard$GTEST_SHARD_INDEX"
 [[ $GTEST_SHARD_INDEX -eq 0 ]] || sleep 60
