@@ -54,9 +54,9 @@ def dtype_name(name):
     return next((long for long, short in results.SHORT.items() if short == name), name)
 
 
-def recorded_kernels(library, cells):
-    """Returns the digests of the kernels to be measured, by operation; warns if they are unknown."""
-    digests = kernels.recorded(library, sorted({results.tunesmith_op(cell.op) for cell in cells}))
+def recorded_kernels(library, ops):
+    """Returns the digests of the kernels of Tunesmith's operations; warns if they are unknown."""
+    digests = kernels.recorded(library, sorted(ops))
     if None in digests.values():
         say("no working tunesmith command line next to the library: the figures do not record which kernels they are of")
     return digests
@@ -101,6 +101,34 @@ def cells_of(of, grid, args):
     return of.cells(grid, args.ops, args.dtypes)
 
 
+def measure_all(cells, measure_one, tell, run, path, started, budget):
+    """Measures cells one by one and writes the run to `path`. No cell starts `budget` seconds after `started`.
+
+    `measure_one`: (cell) -> record; `tell`: prints a record. Returns why it stopped early, or an empty string."""
+    stopped = ""
+    for index, cell in enumerate(cells):
+        if time.time() - started > budget:
+            stopped = f"stopped after {budget:.0f} s: {len(cells) - index} of {len(cells)} problems not measured"
+            break
+        try:
+            run["cells"].append(measure_one(cell))
+            tell(run["cells"][-1])
+        except Exception as error:
+            say(f"{cell}: not measured: {family.one_line(error)}")
+            try:
+                torch.cuda.synchronize()
+            except Exception as lost:
+                stopped = f"stopped: the GPU's context is lost: {family.one_line(lost)}"
+                break
+        run["seconds"] = time.time() - started
+        if cell.grid != "cliffs" or index % 32 == 0:
+            results.write(path, run)
+        torch.cuda.empty_cache()  # the next problem may need all of the memory
+    run["seconds"], run["stopped"] = time.time() - started, stopped
+    results.write(path, run)
+    return stopped
+
+
 def main(of, description):
     """Runs the command for the family `of` and returns the exit status."""
     args = arguments(of, description)
@@ -114,7 +142,8 @@ def main(of, description):
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 10000
     compile_ahead.configure()
     bench = measure.Bench(args, of, names, say)
-    run = {**machine.facts(bench.engine.version), "kernels": recorded_kernels(args.library, cells), "mode": args.mode,
+    ops = {results.tunesmith_op(cell.op) for cell in cells}
+    run = {**machine.facts(bench.engine.version), "kernels": recorded_kernels(args.library, ops), "mode": args.mode,
            "effort": args.effort, "flush_us": bench.timer.flush_us, "missing": missing, "cells": []}
     heads = ("gpu", "driver_version", "torch", "triton", "tunesmith", "commit")
     say(", ".join(f"{name} {run[name]}" for name in heads if run.get(name)))
@@ -126,32 +155,19 @@ def main(of, description):
     columns = [*of.copies, results.OWN] + names
     say(f"{of.figures}; last the best peer's time over Tunesmith's, and Tunesmith's configuration")
     say("problem".ljust(44) + "".join(name.rjust(14) for name in columns) + "    best")
-    path, stopped = os.path.join(args.out, of.name + ".json"), ""
-    for index, cell in enumerate(cells):
-        if time.time() - started > args.budget:
-            stopped = f"stopped after {args.budget:.0f} s: {len(cells) - index} of {len(cells)} problems not measured"
-            break
-        try:
-            with torch.no_grad():
-                run["cells"].append(bench.measure(cell, args.rounds))
-            say(row(run["cells"][-1], columns))
-        except Exception as error:
-            say(f"{cell}: not measured: {family.one_line(error)}")
-            try:
-                torch.cuda.synchronize()
-            except Exception as lost:
-                stopped = f"stopped: the GPU's context is lost: {family.one_line(lost)}"
-                break
-        run["seconds"] = time.time() - started
-        if cell.grid != "cliffs" or index % 32 == 0:
-            results.write(path, run)
-        torch.cuda.empty_cache()  # the next problem may need all of the memory
+    path = os.path.join(args.out, of.name + ".json")
+
+    def measure_one(cell):
+        with torch.no_grad():
+            return bench.measure(cell, args.rounds)
+
+    stopped = measure_all(cells, measure_one, lambda cell: say(row(cell, columns)), run, path, started, args.budget)
     if not stopped and "cliffs" in args.grid:
         with torch.no_grad():
             bench.again(run["cells"], 3 * args.rounds)
         say_cliffs(run["cells"])
-    run["seconds"], run["stopped"] = time.time() - started, stopped
-    results.write(path, run)
+        run["seconds"] = time.time() - started
+        results.write(path, run)
     say(stopped or f"done: {len(run['cells'])} problems")
     say(f"{path}: {run['seconds']:.0f} s")
     if not args.no_plots:
