@@ -40,6 +40,18 @@ class Cell(Problem):
 
 
 @dataclasses.dataclass(frozen=True)
+class ProgramCell(Cell):
+    """A problem of the operation row_program. `case` is the program."""
+
+    @property
+    def title(self):
+        return f"{self.case} {SHORT[self.dtype]} {self.shape}"
+
+    def __str__(self):
+        return self.title
+
+
+@dataclasses.dataclass(frozen=True)
 class AttentionCell(Problem):
     """A problem of attention."""
     grid: str
@@ -88,5 +100,5 @@ class AttentionCell(Problem):
 
 def of_record(record):
     """Returns the cell of a JSON record."""
-    kind = AttentionCell if "seq_kv" in record else Cell
+    kind = AttentionCell if "seq_kv" in record else ProgramCell if record["op"] == "row_program" else Cell
     return kind(**{field.name: record[field.name] for field in dataclasses.fields(kind)})

@@ -5,9 +5,10 @@
 The head becomes that of the last new run. A cell that is kept names the commit and the digest of the kernel it was measured
 with, and so do cells of earlier new runs at another commit; the pages say which these are. `earlier` in the head keeps commit,
 date, command and GPU of every run that still has cells. A cell that lost an implementation, because fewer peers were asked for, is
-replaced only with --fewer-peers. Needs only Python.
+replaced only with --fewer-peers. A published file that is not there becomes the first new run. Needs only Python.
 """
 import argparse
+import os
 import sys
 
 import kernels
@@ -53,14 +54,14 @@ def main():
     parser.add_argument("--commit", help="of the new runs, if they were made outside of a checkout")
     parser.add_argument("--fewer-peers", action="store_true", help="replace cells whose peers were not all measured anew")
     args = parser.parse_args()
-    run = results.read(args.published)
-    before = len(run["cells"])
+    run = results.read(args.published) if os.path.exists(args.published) else None
+    before = len(run["cells"]) if run else 0
     for path in args.new:
         new = results.read(path)
         new["commit"] = new.get("commit") or args.commit
         if not new["commit"]:
             parser.error(f"{path} names no commit: give --commit")
-        run, refused = merged(run, new, args.fewer_peers)
+        run, refused = merged(run, new, args.fewer_peers) if run else (new, [])
         for line in refused:
             print(f"kept: {line}")
     results.write(args.published, run)

@@ -24,8 +24,8 @@ import results
 import sections
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-# Files whose cells are drawn; each picture is drawn from the files of one line.
-DRAWN = (("softmax",), ("softmax_backward",), ("cross_entropy",), ("attention",), ("cliffs",))
+# Files whose cells are drawn; each picture is drawn from the files of one line. A file that is not there has no picture.
+DRAWN = (("softmax",), ("softmax_backward",), ("cross_entropy",), ("attention",), ("row_programs",), ("cliffs",))
 SECTION = re.compile(r"(<!-- figures: (.+?) -->\n)(.*?)(<!-- end of figures -->)", re.S)
 
 
@@ -41,7 +41,7 @@ def filled(text, source):
     def fill(match):
         name, *arguments = match[2].split()
         lines = sections.SECTIONS[name](source, *arguments)
-        return match[1] + "\n" + "\n".join(lines) + "\n\n" + match[4]
+        return match[1] + ("\n" + "\n".join(lines) + "\n\n" if lines else "") + match[4]
     return SECTION.sub(fill, text)
 
 
@@ -58,7 +58,8 @@ def generated(root, digests):
             found[os.path.join(plots, name)] = results.dumps(results.read(os.path.join(plots, name)))
     with tempfile.TemporaryDirectory() as folder:
         for names in DRAWN:
-            for path in plot.draw([os.path.join(plots, name + ".json") for name in names], folder):
+            files = [os.path.join(plots, name + ".json") for name in names]
+            for path in plot.draw([file for file in files if os.path.exists(file)], folder):
                 with open(path) as file:
                     found[os.path.join(plots, os.path.basename(path))] = file.read()
     return found

@@ -3,6 +3,7 @@
     python3 bench/peers/plot.py FILE.json... FOLDER
 
 softmax.svg and the like     GB/s over columns, a panel per dtype
+row_programs.svg             share of the copy over columns, a panel per norm
 cliffs.svg                   Tunesmith's share of the copy at every width
 cross_entropy.svg            share of the baseline of every shape, a panel per operation and dtype
 attention.svg                TFLOP/s over positions, a panel per head_dim and mask
@@ -23,9 +24,11 @@ from pictures import LEFT, PANEL, Bars, Panel, frame
 STYLES = {"tunesmith": ("orange", "", 3.0), "triton": ("blue", "", 1.6), "triton_whole": ("blue", "", 1.6),
           "triton_loop": ("blue", "5 3", 1.6), "compile": ("green", "", 1.6), "torch": ("grey", "2 3", 1.6),
           "quack": ("purple", "", 1.6), "liger": ("purple", "5 3", 1.6), "cudnn": ("green", "", 1.6),
-          "flash2": ("blue", "5 3", 1.6)}
+          "flash2": ("blue", "5 3", 1.6), "flashinfer": ("blue", "", 1.6), "transformer_engine": ("green", "5 3", 1.6),
+          "hand_written": ("orange", "2 3", 1.6)}
 COPY = ("baseline", "", 7.0)
 GRIDS = ("main", "long", "backward")
+NORMS = ("rms_norm", "layer_norm")
 LOSSES = {"cross_entropy": "loss", "cross_entropy_fused": "loss and gradient in place", "cross_entropy_backward": "gradient"}
 BARS = {"tunesmith": "orange", "triton": "blue", "compile": "green", "torch": "pale-grey", "quack": "purple",
         "liger": "pale-purple", "flex": "purple", "cudnn": "green", "cudnn_packed": "pale-green", "flash2": "blue"}
@@ -47,13 +50,13 @@ def finish(picture, path, title, run, flushed=True, more=""):
     picture.save(path, title)
 
 
-def speeds(panel, cells, across, labels=None):
+def speeds(panel, cells, across, labels=None, value=results.speed):
     """Draws a line per implementation, Tunesmith's last and with dots.
 
-    `across`: the field on the axis; `labels`: instead of results.NAMES."""
+    `across`: the field on the axis; `labels`: instead of results.NAMES; `value`: (cell, name) -> what is drawn."""
     ends = []
     for name in ["copy", *(name for name in STYLES if name != results.OWN), results.OWN]:
-        points = [(panel.x(cell[across]), panel.y(results.speed(cell, name))) for cell in cells if name in cell["us"]]
+        points = [(panel.x(cell[across]), panel.y(value(cell, name))) for cell in cells if name in cell["us"]]
         if not points:
             continue
         colour, dashes, width = STYLES.get(name, COPY)
@@ -106,6 +109,20 @@ def cliffs(sweeps, run, path):
     finish(picture, path, "share of the copy over columns", run,
            more=f" {'Untuned' if run.get('mode') == 'off' else 'Tuned'}. A circle marks a drop of more than 5% from the width "
                 "before.")
+
+
+def norms(cells, run, path):
+    """Draws a panel per norm: the share of the copy over columns, a line per implementation."""
+    groups = {name: sorted((cell for cell in cells if cell["case"] == name), key=lambda cell: cell["cols"]) for name in NORMS}
+    groups = {name: group for name, group in groups.items() if len(group) > 1}
+    highest = max(results.share(cell, name) for group in groups.values() for cell in group for name in cell["us"])
+    picture, high = frame(len(groups)), math.ceil(5 * highest + 0.1) / 5
+    picture.head("Norms: share of the copy")
+    for index, (name, group) in enumerate(groups.items()):
+        panel = Panel(picture, index, [cell["cols"] for cell in group], 0, high)
+        panel.axes(f"{name}, {group[0]['dtype']}", [step / 5 for step in range(round(high * 5) + 1)], 1)
+        speeds(panel, group, "cols", value=results.share)
+    finish(picture, path, "norms: share of the copy over columns", run)
 
 
 def shares(panels, run, path, title, most, flushed=True):
@@ -204,6 +221,10 @@ def draw(paths, folder):
         chosen = [cell for cell in cells if (cell["grid"], cell["op"]) == (grid, "attention") and results.share(cell)]
         if chosen:
             picture(chosen, run_of(chosen[-1]), path_for(name))
+    chosen = [cell for cell in cells if (cell["grid"], cell["op"]) == ("norms", "row_program") and cell["case"] in NORMS
+              and results.share(cell)]
+    if any(len({cell["cols"] for cell in chosen if cell["case"] == name}) > 1 for name in NORMS):
+        norms(chosen, run_of(chosen[-1]), path_for("row_programs"))
     sweeps = {name: sweep for name, sweep in results.sweeps(cells).items() if len(sweep) > 1}
     if sweeps:
         cliffs(sweeps, run_of(next(iter(sweeps.values()))[0]), path_for("cliffs"))

@@ -11,6 +11,7 @@ digest of its templates (kernels.py). "cells" holds one record per problem, one 
     baseline    the peer by whose speed the others are divided, where there is no copy
     commit      present if this cell was measured at another commit than the run (merge.py)
     kernel      next to `commit`: the digest of that commit's kernel; None or missing if it was not recorded
+    hand_written_op, hand_written_kernel   of row programs: the hand-written operation measured next to it, its digest
 """
 import json
 import os
@@ -21,13 +22,17 @@ OWN = "tunesmith"
 PLAIN = "tunesmith_plain"  # Tunesmith without the modification, for the cost of the modification
 DEFAULT = "tunesmith_default"  # Tunesmith's default configuration of the kernel for the width, next to the tuned one
 BUCKET = "tunesmith_bucket"  # the untuned kernel of the width's bucket
-# Column headings in their order. Names outside of COPIES, OWN, PLAIN, DEFAULT and BUCKET are peers.
+HAND_WRITTEN = "hand_written"  # Tunesmith's hand-written kernel of the same operation, next to a row program
+OURS = (OWN, PLAIN, DEFAULT, BUCKET, HAND_WRITTEN)
+# Column headings in their order. Names outside of COPIES and OURS are peers.
 COPIES = ("copy", "torch_copy", "triton_read")
-NAMES = {"copy": "copy", "torch_copy": "torch copy", "triton_read": "Triton read", "tunesmith": "Tunesmith", "torch": "torch",
+NAMES = {"copy": "copy", "torch_copy": "torch copy", "triton_read": "Triton read", "tunesmith": "Tunesmith", "hand_written": "hand-written",
+         "torch": "torch",
          "compile": "torch.compile", "triton": "Triton", "triton_whole": "Triton, whole row",
          "triton_loop": "Triton, two-pass", "quack": "QuACK", "liger": "Liger", "cudnn": "cuDNN",
          "cudnn_packed": "cuDNN, heads as queries", "flash2": "FlashAttention-2", "flash4": "FlashAttention-4",
-         "flex": "flex_attention"}
+         "flex": "flex_attention",
+         "flashinfer": "FlashInfer", "transformer_engine": "TransformerEngine"}
 # Headings of Tunesmith's copy kernel by copy_kind.
 COPY_NAMES = {"copy": "copy", "add": "copy", "in_place": "copy in place", "read": "read"}
 # Side-by-side operations that are options of one of Tunesmith's.
@@ -110,7 +115,7 @@ def share(cell, name=OWN):
 
 def best_peer(cell):
     """Returns the name of the fastest peer; None without one."""
-    peers = [name for name in cell["us"] if name not in (OWN, PLAIN, DEFAULT, BUCKET, *COPIES)]
+    peers = [name for name in cell["us"] if name not in (*OURS, *COPIES)]
     return min(peers, key=lambda name: cell["us"][name], default=None)
 
 

@@ -3,6 +3,7 @@ Python."""
 import os
 
 import kernels
+import program_sections
 import results
 import samples
 import tables
@@ -23,6 +24,10 @@ class Source:
         if name not in self._runs:
             self._runs[name] = results.read(os.path.join(self._folder, name + ".json"))
         return self._runs[name]
+
+    def has(self, name):
+        """Whether there is such a file."""
+        return os.path.exists(os.path.join(self._folder, name + ".json"))
 
     def cells(self, name, *grids):
         return [cell for cell in self.run(name)["cells"] if not grids or cell["grid"] in grids]
@@ -66,6 +71,8 @@ def measured(source, *names):
     """Where, when and how each file's figures were measured, and whether they are of the current kernels."""
     lines = []
     for name in names:
+        if not source.has(name):
+            return NOT_MEASURED
         run = source.run(name)
         facts = [run["gpu"], f"driver {run['driver_version']}", f"PyTorch {run['torch']}", f"Triton {run['triton']}"]
         facts += [f"cuDNN {run['cudnn']}"] if run.get("cudnn") else []
@@ -202,7 +209,8 @@ def summary(source):
 # Files of bench/plots by page, in the order of the index.
 PAGES = {"softmax": ("softmax", "softmax_sample", "cliffs", "masks", "softmax_backward", "softmax_backward_torch", "log_softmax", "accuracy"),
          "cross_entropy": ("cross_entropy", "cross_entropy_sample", "loss_accuracy"),
-         "linear_cross_entropy": ("linear_cross_entropy",), "attention": ("attention",), "attention_backward": ("attention_backward",)}
+         "linear_cross_entropy": ("linear_cross_entropy",), "attention": ("attention",), "attention_backward": ("attention_backward",),
+         "row_programs": ("row_programs",)}
 
 
 def index(source):
@@ -215,11 +223,11 @@ def index(source):
         return words[source.state(name)] + (f", {len(older)} of {len(run['cells'])} cells **older**" if older else "")
 
     rows = [[f"[{page}]({page}.md)", f"[{name}.json](../plots/{name}.json)", commit_of(source.run(name)),
-             source.run(name)["date"][:10], state(name)] for page, names in PAGES.items() for name in names]
+             source.run(name)["date"][:10], state(name)] for page, names in PAGES.items() for name in names if source.has(name)]
     return tables.markdown(["page", "figures", "commit", "date", "kernels"], rows)
 
 
 SECTIONS = {"measured": measured, "speeds": speeds, "distribution": distribution, "errors": errors,
             "largest-errors": largest_errors, "means": means, "targets": all_targets, "left-out": left_out,
             "costs": costs, "cliffs": cliffs, "row-accuracy": row_accuracy,
-            "loss-accuracy": loss_accuracy, "linear": linear, "summary": summary, "index": index}
+            "loss-accuracy": loss_accuracy, "linear": linear, **program_sections.SECTIONS, "summary": summary, "index": index}

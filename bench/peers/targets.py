@@ -4,12 +4,13 @@ import math
 import attention_backward_grids
 import results
 import samples
-from results import BUCKET, DEFAULT, OWN, PLAIN, SHORT, over, over_best, share
+from results import BUCKET, DEFAULT, HAND_WRITTEN, OWN, PLAIN, SHORT, over, over_best, share
 
 MIB = 1 << 20
 SOFTMAX = ("softmax", "log_softmax", "softmax_backward", "log_softmax_backward")
 ATTENTION = ("attention",)
 ATTENTION_BACKWARD = ("attention_backward",)
+ROW_PROGRAMS = ("row_program",)
 CROSS_ENTROPY = ("cross_entropy", "cross_entropy_fused", "cross_entropy_backward")
 
 
@@ -184,8 +185,24 @@ def attention_backward_targets():
                    margin)]
 
 
+def row_program_targets():
+    norm = of("case", "rms_norm", "layer_norm")
+    lines = [Target(f"RMSNorm, LayerNorm, {low} to {high} columns: {least} of copy",
+                    in_grid("norms", norm, columns(low, high)), least)
+             for low, high, least in ((64, 256, 0.95), (1024, 32768, 0.97), (65536, 262144, 0.93))]
+    for title, applies in (("add + norm", in_grid("norms", of("case", "add_rms_norm", "add_layer_norm"))),
+                           ("norm to fp8", in_grid("norms_quantized", lambda cell: "_e4m3" in cell["case"])),
+                           ("SwiGLU", in_grid("activations", of("case", "swiglu"))),
+                           ("row quantization", in_grid("row_quantize"))):
+        lines.append(Target(f"{title}: 0.95 of copy", applies, 0.95))
+    lines.append(Target("all programs: 0.98 x best peer, 1.2 on average", lambda cell: True, 0.98, over_best, mean=1.2))
+    lines.append(Target("softmax as a program: 0.98 of the hand-written kernel's speed",
+                        in_grid("softmax", of("case", "softmax")), 0.98, against(HAND_WRITTEN)))
+    return lines
+
+
 FAMILIES = {"softmax": (SOFTMAX, softmax_targets), "cross_entropy": (CROSS_ENTROPY, cross_entropy_targets),
-            "attention": (ATTENTION, attention_targets),
+            "row_program": (ROW_PROGRAMS, row_program_targets), "attention": (ATTENTION, attention_targets),
             "attention_backward": (ATTENTION_BACKWARD, attention_backward_targets)}
 
 
