@@ -153,7 +153,9 @@ void lengths() {
 }
 
 /// Prints the host time of `calls(engine, times)` with an empty cache and with the cache that this leaves, after its pending
-/// keys were tuned for at most `pending_s` seconds. `names`: the operations of each step, in order.
+/// keys were tuned for at most `pending_s` seconds. `names`: the operations of each step, in order. With the warm cache,
+/// makes all calls a second time: what the first time takes longer is the overhead of new shapes, and the rest is that of
+/// launches.
 template <typename Calls>
 void cold_and_warm(const char* what, const std::vector<const char*>& names, double pending_s, const Calls& calls) {
   std::printf("%s\n", what);
@@ -166,7 +168,13 @@ void cold_and_warm(const char* what, const std::vector<const char*>& names, doub
     std::printf("  %s: median call %.1f us (", state, times.median_us());
     for (std::size_t i = 0; i < names.size(); ++i)
       std::printf("%s%s %.1f", i == 0 ? "" : ", ", names[i], times.median_us(i, names.size()));
-    std::printf("), total %.2f s\n", times.total_s());
+    std::printf("), total %.3f s", times.total_s());
+    if (state == std::string_view("warm cache")) {
+      HostTimes again;
+      calls(*engine, again);
+      std::printf(", %.3f s longer than the same calls again", times.total_s() - again.total_s());
+    }
+    std::printf("\n");
     print_tuning(*engine);
     if (pending_s > 0 && state == std::string_view("empty cache")) engine->tune_pending(pending_s);
   }

@@ -1,8 +1,8 @@
 // tunesmith_specialize [WIDTHS [OP|all [search]]]: device time of kernels for a bucket of widths over that of kernels for
 // the exact width, both in their default configurations and interleaved. WIDTHS is a number of random widths from 1 to
-// 131072, or widths with commas: `957,1163` or `957,`. OP is an operation, or `programs` for some row programs. With
-// `search`, also the fastest configurations of the bucket's kernels where the default is beyond the 12% that are allowed.
-// Needs a GPU.
+// 131072, or widths with commas, `957,1163` or `957,`, of which some may give their number of rows: `75x66528,`. OP is an
+// operation, or `programs` for some row programs. With `search`, also the fastest configurations of the bucket's kernels
+// where the default is beyond the 12% that are allowed. Needs a GPU.
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ namespace tunesmith::bench {
 namespace {
 
 constexpr std::array programs{"layer_norm", "swiglu", "row_quantize"};
-constexpr std::int64_t most_cols = 131072, most_elements = std::int64_t{1} << 26;
+constexpr std::int64_t most_cols = 131072, usual_elements = std::int64_t{1} << 25, most_elements = std::int64_t{1} << 28;
 constexpr double most_allowed = 1.12;
 
 struct Work {
@@ -36,32 +36,45 @@ struct Work {
 };
 
 /// Fills the device whatever the width: 128 MiB of f32 at least where rows are many enough.
-std::int64_t rows_for(std::int64_t cols) { return std::clamp<std::int64_t>(most_elements / 2 / cols, 256, 65536); }
+std::int64_t rows_for(std::int64_t cols) { return std::clamp<std::int64_t>(usual_elements / cols, 256, 65536); }
 
-/// Returns the widths that an argument with commas lists, or as many random ones as it says.
-std::vector<std::int64_t> widths_of(const std::string& text, std::mt19937_64& random) {
-  std::vector<std::int64_t> widths;
+struct Size {
+  std::int64_t rows, cols;
+};
+
+/// Returns the size of `text`: COLS or ROWSxCOLS, bounded by the arrays.
+Size size_of(const std::string& text) {
+  const auto number = [](const std::string& digits, std::int64_t most) {
+    return std::clamp<std::int64_t>(std::strtoll(digits.c_str(), nullptr, 10), 1, most);
+  };
+  const std::size_t x = text.find('x');
+  const std::int64_t cols = number(text.substr(x == std::string::npos ? 0 : x + 1), most_cols);
+  return {x == std::string::npos ? rows_for(cols) : number(text.substr(0, x), most_elements / cols), cols};
+}
+
+/// Returns the sizes that an argument with commas lists, or as many random ones as it says.
+std::vector<Size> sizes_of(const std::string& text, std::mt19937_64& random) {
+  std::vector<Size> sizes;
   if (text.find(',') != std::string::npos) {
     std::istringstream list(text);
-    for (std::string width; std::getline(list, width, ',');)
-      widths.push_back(std::clamp<std::int64_t>(std::strtoll(width.c_str(), nullptr, 10), 1, most_cols));
-    return widths;
+    for (std::string size; std::getline(list, size, ',');) sizes.push_back(size_of(size));
+    return sizes;
   }
   std::uniform_real_distribution<double> exponent(0, 17);
   const long count = std::max(1L, std::strtol(text.c_str(), nullptr, 10));
   for (long i = 0; i < count; ++i) {
     const auto cols = static_cast<std::int64_t>(std::exp2(exponent(random)));
-    widths.push_back(i % 2 == 0 && cols >= 8 ? cols / 8 * 8 : cols);  // as many aligned rows as others
+    const std::int64_t width = i % 2 == 0 && cols >= 8 ? cols / 8 * 8 : cols;  // as many aligned rows as others
+    sizes.push_back({rows_for(width), width});
   }
-  return widths;
+  return sizes;
 }
 
 std::vector<Work> works_of(const std::string& widths, std::string_view only) {
   std::mt19937_64 random(7);  // NOLINT(bugprone-random-generator-seed): every run has the same widths
   std::vector<Work> works;
   for (const DType dtype : {DType::f32, DType::bf16})
-    for (const std::int64_t cols : widths_of(widths, random)) {
-      const std::int64_t rows = rows_for(cols);
+    for (const auto& [rows, cols] : sizes_of(widths, random)) {
       const auto add = [&](const char* op, Fields more = {}) {
         if (!only.empty() && op != only && only != "programs") return;
         Problem problem{op, {{"rows", rows}, {"cols", cols}, {"dtype", std::string(name(dtype))}}};
@@ -103,8 +116,15 @@ void prepare(Engine& engine, std::vector<Work>& works) {
 /// Addresses for every problem: arrays at the same position share a buffer.
 class Arrays {
  public:
-  explicit Arrays(Engine& engine) : numbers_(random_numbers(engine, DType::bf16, 2 * most_elements, 1)) {
-    for (int i = 0; i < 12; ++i) others_.emplace_back(engine, i == 0 || i == 1 ? most_elements * 4 : 1 << 21);
+  Arrays(Engine& engine, const std::vector<Work>& works) {
+    std::int64_t elements = 1, values = most_cols;
+    for (const Work& work : works) {
+      const std::int64_t rows = work.problem.fields.integer("rows");
+      elements = std::max(elements, rows * work.problem.fields.integer("cols"));
+      values = std::max(values, rows);
+    }
+    numbers_.push_back(random_numbers(engine, DType::bf16, 2 * elements, 1));
+    for (int i = 0; i < 12; ++i) others_.emplace_back(engine, i == 0 || i == 1 ? elements * 4 : values * 8);
     for (DeviceBuffer& buffer : others_) engine.parts().device->fill(buffer.data(), 0, buffer.bytes());
   }
   std::vector<void*> of(const Plan& plan) {
@@ -113,7 +133,7 @@ class Arrays {
     for (const ArrayInfo& info : plan.arrays()) {
       const bool is_rows = info.shape.size() == 2;
       if (!info.in_place_of.empty() || (is_rows && addresses.empty()))
-        addresses.push_back(numbers_.data());
+        addresses.push_back(numbers_.front().data());
       else
         addresses.push_back(others_.at(is_rows ? large++ : small++).data());
     }
@@ -121,8 +141,7 @@ class Arrays {
   }
 
  private:
-  DeviceBuffer numbers_;
-  std::vector<DeviceBuffer> others_;
+  std::vector<DeviceBuffer> numbers_, others_;
 };
 
 struct Ratio {
@@ -184,7 +203,7 @@ int specialize(const std::string& widths, std::string_view only, bool searches) 
               engine->device().name.c_str());
   std::vector<Work> works = works_of(widths, only);
   prepare(*engine, works);
-  Arrays arrays(*engine);
+  Arrays arrays(*engine, works);
   std::vector<std::string> titles;
   std::vector<std::vector<Ratio>> ratios;
   std::vector<Ratio> all;

@@ -47,19 +47,22 @@ std::optional<TypedConfig> elementwise_rows(const Shape& shape, const DeviceInfo
 /// The number of few long rows decides how many blocks share each of them.
 std::optional<TypedConfig> few_long_rows(const Shape& shape, const DeviceInfo& device) {
   if (!shape.few_and_long() || shape.is_program) return std::nullopt;
+  const auto with_its_hints = [&](const std::optional<TypedConfig>& config) {
+    return config ? std::optional(with_hints(*config, shape, device)) : std::nullopt;
+  };
+  if (!prefers_grid(shape))
+    if (const auto cluster = with_its_hints(cluster_for_few_rows(shape, device))) return cluster;
   const std::optional<TypedConfig> by_columns = default_if_valid(Variant::grid, shape, device);
   if (by_columns && fills_device(*by_columns, shape, device)) return by_columns;
-  const std::optional<TypedConfig> wave = wave_default(shape, device);
-  if (!wave) return std::nullopt;
-  return with_hints(*wave, shape, device);
+  return with_its_hints(wave_default(shape, device));
 }
 
-/// Returns whether rows occupy a third to half of the multiprocessors, and are so short that two or three blocks would take
-/// longer to exchange their partials than one takes to read the row. two_pass takes for 64 rows of 128256
-/// columns on an H200 0.78 (bf16) and 0.87 (f32) of the time of a grid.
+/// Returns whether rows occupy three eighths to half of the multiprocessors, and are so short that two or three blocks would
+/// take longer to exchange their partials than one takes to read the row. two_pass takes for 64 rows of 128256 columns on an
+/// H200 0.78 (bf16) and 0.87 (f32) of the time of a grid.
 bool reads_rows_alone(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t too_long_bytes = 512 << 10;
-  return shape.is_loss_alone() && shape.rows * 3 > device.sm_count && shape.rows * 2 <= device.sm_count &&
+  return shape.is_loss_alone() && shape.rows_bucket() * 8 > device.sm_count * 3 && shape.rows * 2 <= device.sm_count &&
          shape.cols * size_of(shape.input) <= too_long_bytes;
 }
 
@@ -144,7 +147,7 @@ using Rule = std::optional<TypedConfig> (*)(const Shape& shape, const DeviceInfo
 constexpr std::array<Rule, 13> rules{
     staged_rows,           // short rows without alignment that pass through shared memory
     elementwise_rows,      // programs without reductions
-    few_long_rows,         // a grid whose blocks fill the device
+    few_long_rows,         // clusters or a grid whose blocks fill the device
     shared_rows,           // fewer rows than multiprocessors
     rows_read_once,        // losses alone, and programs that write no rows
     narrow_blocks,         // rows without alignment of more than 1024 columns: accesses to pairs or elements

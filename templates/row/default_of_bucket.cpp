@@ -5,6 +5,7 @@
 
 #include "templates/row/capacity.h"
 #include "templates/row/defaults.h"
+#include "templates/row/few_rows.h"
 #include "templates/row/geometry.h"
 
 namespace tunesmith::row {
@@ -48,6 +49,8 @@ Shape middle_of_bucket(Shape shape) {
 TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t most_accesses = 16;  // of a lane whose accesses may be beyond the end
   constexpr std::int64_t narrow_cols = 64;
+  // Vectors of a lane that holds a row. Behind predicates, the loads of more miss L1 more often: 1.22 of the time.
+  constexpr std::int64_t most_streamed_vectors = 4;
   // Aligned rows up to which the lanes of the widest one cost the others up to 1.44 of their time, of losses with their
   // gradient and of other operations.
   const std::int64_t few_lanes_cols = shape.keeps_exponentials ? 32 : most_cols_of_first_bucket;
@@ -73,6 +76,9 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
   } else if (!shape.shifted() && shape.cols <= few_lanes_cols) {
     const TypedConfig usual = default_config(middle_of_bucket(shape), device);
     if (usual.variant == Variant::warp) config.lanes = usual.lanes;
+  } else if (config.lanes == 1 && config.load == LoadHint::streaming && shape.vectors_per_row() > most_streamed_vectors) {
+    config.lanes = 2;
+    config.threads = 64;
   } else if (!shape.shifted() && shape.cols > narrow_cols && shape.column_bytes == 0) {
     // The lanes of the widest row may be twice those that most rows of the bucket need.
     constexpr double few_idle = 1.15;
@@ -118,6 +124,23 @@ std::optional<TypedConfig> medium_loss(const TypedConfig& best, const Shape& sha
   return if_valid(config, shape, device);
 }
 
+/// Returns the configuration of few long rows for a bucket of widths. Each vector in the registers of a grid's threads has
+/// code for the ends of unaligned rows: 1.1 to 1.6 times the time of the kernel for the width, clusters 1.0 to 1.1.
+TypedConfig few_rows_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
+  if (!shape.shifted()) return best;
+  if (prefers_grid(shape)) {
+    const std::optional<TypedConfig> cluster = cluster_for_few_rows(shape, device);
+    return cluster ? with_hints(*cluster, shape, device) : best;
+  }
+  if (best.variant == Variant::cluster && best.blocks_per_row == 4 && size_of(shape.input) >= 4 && shape.inputs == 1 &&
+      !shape.is_loss()) {
+    TypedConfig config = best;
+    config.blocks_per_row = 8;
+    return if_valid(config, shape, device).value_or(best);
+  }
+  return best;
+}
+
 /// Adapts a default configuration to a capacity. Columns that rows do not have take room, too, and unaligned rows have code
 /// for partial vectors in each vector beyond the narrowest row. Measured on an H200 (bench/LOG.md).
 TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
@@ -127,6 +150,7 @@ TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo&
   if (best.variant == Variant::warp && best.lanes == 32 && best.vectors_per_thread(shape) > most_vectors)
     if (const std::optional<TypedConfig> config = gradient_block(shape, device)) best = *config;
   if (best.load == LoadHint::evict_last) best.load = LoadHint::plain;
+  if (shape.few_and_long() && !shape.is_program) return few_rows_for_capacity(best, shape, device);
   if (best.variant == Variant::block && best.access != Access::vectors) return best;
   if (best.variant == Variant::warp) return warps_for_capacity(best, shape, device);
   if (best.reads_twice()) {  // no row is resident, so that what most rows need counts

@@ -49,7 +49,43 @@ int threads_for_wave(const TypedConfig& config, const Shape& shape) {
   return few.vectors_per_thread(shape) * shape.inputs <= most_vectors ? 128 : 256;
 }
 
+bool is_narrow(const Shape& shape) noexcept { return size_of(shape.input) < 4; }
+
+/// Reduces what a thread keeps in registers to what ptxas does not spill where it has 80 of them.
+void leave_registers(TypedConfig& config, const Shape& shape) {
+  const bool packed = config.registers == Registers::packed;
+  const int most_values = packed ? 64 : shape.is_loss() ? 40 : shape.shifted() ? 48 : 56;
+  config.register_vectors = std::min(config.register_vectors, most_values / (shape.inputs * shape.vector()));
+}
+
 }  // namespace
+
+// Clusters exchange their results in less time than a grid and are scheduled one by one, so the last wave need not be full.
+// float32 in registers costs fewer instructions than packed elements, except for losses with their gradient, whose
+// exponentials replace the logits. Unaligned rows gain less from 8 blocks than from 4 that leave half of the device idle.
+// Measured on an H100 for 150 shapes of 39 to 249 rows (bench/LOG.md).
+std::optional<TypedConfig> cluster_for_few_rows(const Shape& shape, const DeviceInfo& device) {
+  constexpr int threads = 256, most_blocks = 3;
+  const auto held = static_cast<double>(std::int64_t{most_blocks} * device.sm_count);
+  for (const int min_blocks : {most_blocks, 2})
+    for (const int size : {4, 8}) {
+      if (size == 8 && shape.shifted() && shape.inputs > 1 && is_narrow(shape)) continue;  // up to 1.19 of a grid's time
+      const double enough = size == 4 && shape.shifted() ? 0.4 : 0.75;
+      if (static_cast<double>(shape.rows_bucket() * size) < enough * held) continue;
+      TypedConfig config;
+      config.variant = Variant::cluster;
+      config.blocks_per_row = size;
+      config.registers = is_narrow(shape) && shape.is_loss() ? Registers::packed : Registers::float32;
+      if (!fill_registers(config, threads, min_blocks, shape, device)) continue;
+      if (min_blocks == most_blocks) leave_registers(config, shape);
+      if (why_invalid(config, shape, device).empty()) return config;
+    }
+  return std::nullopt;
+}
+
+bool prefers_grid(const Shape& shape) noexcept {
+  return is_narrow(shape) && (shape.is_loss() || (shape.inputs > 1 && shape.shifted()));
+}
 
 bool fills_device(const TypedConfig& grid, const Shape& shape, const DeviceInfo& device) {
   constexpr double nearly_all = 0.9;

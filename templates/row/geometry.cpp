@@ -21,9 +21,13 @@ void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& 
 }
 
 bool fill_chip(TypedConfig& config, int threads, int blocks, const Shape& shape, const DeviceInfo& device) {
+  config.registers = may_pack(shape) ? Registers::packed : Registers::float32;
+  return fill_registers(config, threads, blocks, shape, device);
+}
+
+bool fill_registers(TypedConfig& config, int threads, int blocks, const Shape& shape, const DeviceInfo& device) {
   config.threads = threads;
   config.min_blocks = blocks;
-  config.registers = may_pack(shape) ? Registers::packed : Registers::float32;
   const std::int64_t vectors = config.vectors_per_thread(shape);
   const std::int64_t most = config.variant == Variant::hybrid ? vectors - 1 : vectors;
   for (config.register_vectors = static_cast<int>(std::min<std::int64_t>(most, 16)); config.register_vectors >= 0;
@@ -54,7 +58,9 @@ int parts_of(int tiles, const TypedConfig& config, const Shape& shape) {
 TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
   const bool has_policies = device.arch.number() >= 80;
   if (shape.is_loss_alone() && config.smem_bytes(shape) == 0) {
-    if (shape.traffic_bytes() <= 8 * device.l2_bytes) config.load = LoadHint::streaming;
+    // The vectors of a lane that holds a row share sectors of 32 bytes, which streaming may evict in between.
+    const bool shares_sectors = config.variant == Variant::warp && config.lanes == 1 && shape.vectors_per_row() > 2;
+    if (shape.traffic_bytes() <= (shares_sectors ? 2 : 8) * device.l2_bytes) config.load = LoadHint::streaming;
     return config;
   }
   if (has_policies && shape.writes && shape.traffic_bytes() >= 4 * device.l2_bytes) {

@@ -39,6 +39,8 @@ void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& 
 /// registers as they allow, and the rest in shared memory. Returns false if the row does not fit, or (hybrid) if it fits
 /// into registers alone.
 bool fill_chip(TypedConfig& config, int threads, int blocks, const Shape& shape, const DeviceInfo& device);
+/// The same with the representation in registers that `config` has.
+bool fill_registers(TypedConfig& config, int threads, int blocks, const Shape& shape, const DeviceInfo& device);
 
 /// grid: gives each thread `vectors` vectors of a row. The number of blocks depends only on n_cols, so results do not depend
 /// on the number of rows. Returns false if a row does not fit on the device.

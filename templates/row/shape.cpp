@@ -107,7 +107,7 @@ std::string Shape::problem_class() const {
 
 std::int64_t Shape::rows_bucket() const noexcept {
   constexpr std::int64_t most = std::int64_t{1} << 26, of_octave = 8;
-  if (few_and_long()) {
+  if (few_and_long() || few_read_once()) {
     const auto octave = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(rows)));
     const std::int64_t step = std::max<std::int64_t>(octave / of_octave, 1);
     return (rows + step - 1) / step * step;
@@ -134,13 +134,20 @@ std::int64_t columns_before(const Shape& shape) noexcept {
 
 }  // namespace
 
+std::int64_t Shape::least_row_bytes() const noexcept {
+  const std::int64_t width = actual_cols == 0 ? cols : actual_cols;
+  return least_cols_of(capacity_of(width + columns_before(*this))) * resident_element_bytes();
+}
+
 bool Shape::few_and_long() const noexcept {
-  // Ends of buckets of columns, so that all widths of a bucket have one kernel.
   constexpr std::int64_t few = 256, very_few = 192, long_row = 112 << 10, medium_row = 80 << 10;
   if (!writes || !reduces || is_masked() || rows < 1 || rows > few) return false;
-  const std::int64_t width = actual_cols == 0 ? cols : actual_cols;
-  const std::int64_t least = least_cols_of(capacity_of(width + columns_before(*this)));
-  return least * resident_element_bytes() > (rows <= very_few ? medium_row : long_row);
+  return least_row_bytes() > (rows <= very_few ? medium_row : long_row);
+}
+
+bool Shape::few_read_once() const noexcept {
+  constexpr std::int64_t few = 128, long_row = 32 << 10;
+  return !writes && reduces && rows >= 1 && rows <= few && least_row_bytes() >= long_row;
 }
 
 std::int64_t Shape::capacity() const noexcept {
@@ -164,6 +171,7 @@ Shape Shape::with_capacity() const {
   const std::int64_t end = shape.cols == most_cols_of_buckets ? shape.cols : shape.cols + before;
   shape.least_cols = std::max<std::int64_t>(least_cols_of(end) - before, 1);
   if (before > 1) shape.least_cols = std::max(shape.least_cols, least_cols_of_vectors);
+  if (!crosses_ends()) shape.least_cols = (shape.least_cols + vector() - 1) / vector() * vector();  // rows of whole vectors
   return shape;
 }
 

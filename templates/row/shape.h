@@ -66,6 +66,8 @@ struct Shape {
   /// Returns whether rows are written that are so few and long that the number of blocks for each of them decides how many
   /// multiprocessors work.
   bool few_and_long() const noexcept;
+  /// Returns whether long rows are read once that may be fewer than multiprocessors.
+  bool few_read_once() const noexcept;
   /// Returns whether elements are f64. Values and sums of a row are double then, as large as two floats.
   bool wide() const noexcept { return input == DType::f64 || computes_in_f64; }
   /// Returns the registers that a value of a row takes.
@@ -100,7 +102,8 @@ struct Shape {
   /// Returns the same problem as the kernel for its bucket sees it.
   Shape with_capacity() const;
   /// Returns the rows for which the kernel of a capacity is chosen: a power of two, so that few kernels serve all numbers.
-  /// Of few long rows, whose number decides the blocks for each of them, there are up to eight buckets an octave.
+  /// Of few long rows, whose number decides the blocks for each of them, there are up to eight buckets an octave:
+  /// few_and_long() and few_read_once().
   std::int64_t rows_bucket() const noexcept;
   /// Returns the bucket of rows that tuning is keyed on: from 65536 rows on, every GPU is full for every configuration.
   std::int64_t tuned_rows_bucket() const noexcept;
@@ -120,6 +123,9 @@ struct Shape {
   std::string capacity_class() const;
 
  private:
+  /// Returns the resident bytes of the narrowest row of the bucket: what depends on them is the same for all its widths.
+  std::int64_t least_row_bytes() const noexcept;
+
   /// How all arrays are accessed.
   struct Access {
     int vector;    ///< elements

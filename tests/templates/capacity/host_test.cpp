@@ -110,6 +110,21 @@ TEST(Capacity, AWidthHasTheCapacityOfItsBucket) {
   EXPECT_EQ(why_invalid(1537, 1536), "capacity is 1536; rows of 1537 columns have 2017");
 }
 
+// Rows of whole vectors have no narrower ones in their bucket, so fewer vectors need a comparison with the end.
+TEST(Capacity, RowsOfWholeVectorsBeginAtAVector) {
+  row::Shape shape;
+  shape.input = shape.output = DType::f16;
+  const auto least_cols = [&](std::int64_t cols, std::int64_t stride) {
+    shape.cols = cols;
+    shape.in[0] = shape.out = {stride, 16, {}};
+    return shape.with_capacity().least_cols;
+  };
+  EXPECT_EQ(least_cols(24, 24), 24);
+  EXPECT_EQ(least_cols(40, 40), 40);
+  EXPECT_EQ(least_cols(23, 24), 17);
+  EXPECT_EQ(least_cols(39, 39), 32);
+}
+
 TEST(Capacity, BucketsOfUnalignedRowsFollowEachOther) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     row::Shape shape;

@@ -219,9 +219,60 @@ TEST(SoftmaxDefault, LongRowsStreamWhereThatIsFaster) {
           {"log_softmax_backward", "rows=1024,cols=65536,dtype=bf16", "variant=pipeline,threads=512,blocks_per_row=4,"},
           {"softmax", "rows=1024,cols=131072", "variant=cluster,"},
           {"log_softmax", "rows=1024,cols=131072,dtype=bf16", "variant=cluster,"},
-          {"softmax_backward", "rows=100,cols=131072", "variant=grid,"},
+          {"softmax_backward", "rows=20,cols=131072", "variant=grid,"},
           {"softmax_backward", "rows=1024,cols=131073", "variant=cluster,"},
           {"softmax", "rows=1024,cols=131072,dtype=bf16,mask=keep", "variant=cluster,"}});
+}
+
+// From about 40 rows on, clusters of 4 or 8 blocks occupy most of the device.
+TEST(SoftmaxDefault, ClustersShareFewLongRows) {
+  constexpr const char* of_4 = "variant=cluster,threads=256,blocks_per_row=4,";
+  constexpr const char* of_8 = "variant=cluster,threads=256,blocks_per_row=8,";
+  const auto aligned = {
+      Expectation{"softmax", "rows=75,cols=66528", of_4},
+      Expectation{"softmax", "rows=43,cols=101232", of_8},
+      Expectation{"softmax", "rows=57,cols=81120,dtype=bf16", of_8},
+      Expectation{"softmax_backward", "rows=101,cols=35200", of_4},
+      Expectation{"softmax_backward", "rows=75,cols=66528", of_8},
+      Expectation{"cross_entropy", "rows=130,cols=66000,gradient=in_place", of_4},
+  };
+  expect(default_of, "", aligned);
+  expect(default_of_bucket, "", aligned);
+}
+
+// Unaligned rows gain less from 8 blocks. In a kernel for their bucket, each vector in the registers of a grid has code for
+// their ends.
+TEST(SoftmaxDefault, ClustersShareFewUnalignedRows) {
+  expect(default_of, "",
+         {{"softmax", "rows=60,cols=71755", "variant=cluster,threads=256,blocks_per_row=4,register_vectors=12,"},
+          {"softmax", "rows=46,cols=70001,dtype=bf16", "variant=cluster,threads=256,blocks_per_row=4,register_vectors=6,"},
+          {"softmax_backward", "rows=40,cols=70001,dtype=bf16", "variant=grid,"},
+          {"cross_entropy", "rows=150,cols=99999,dtype=bf16,gradient=in_place", "variant=grid,"}});
+  expect(default_of_bucket, "",
+         {{"softmax", "rows=60,cols=71755", "variant=cluster,threads=256,blocks_per_row=8,register_vectors=12,"},
+          {"softmax_backward", "rows=40,cols=70001,dtype=bf16", "variant=cluster,threads=256,blocks_per_row=4,"},
+          {"cross_entropy", "rows=150,cols=99999,dtype=bf16,gradient=in_place",
+           "variant=cluster,threads=256,blocks_per_row=4,register_vectors=8,"}});
+}
+
+// A kernel for a bucket has the same blocks for the same rows: the number of rows is in its class.
+TEST(SoftmaxDefault, FewRowsThatAreReadOnce) {
+  for (const auto& defaults : {default_of, default_of_bucket})
+    expect(defaults, "reduction=none,dtype=bf16,",
+           {{"cross_entropy", "rows=40,cols=70001", "variant=grid,"},
+            {"cross_entropy", "rows=46,cols=70001", "variant=grid,"},
+            {"cross_entropy", "rows=64,cols=128256", "variant=two_pass,"}});
+}
+
+// A lane that holds a row of several vectors streams them only where the rows are few enough for L2.
+TEST(SoftmaxDefault, RowsOfOneLane) {
+  expect(default_of, "reduction=none,dtype=bf16,",
+         {{"cross_entropy", "rows=400000,cols=40", "variant=warp,threads=128,lanes=1,load=streaming,"},
+          {"cross_entropy", "rows=3000000,cols=40", "variant=warp,threads=128,lanes=1,load=plain,"},
+          {"cross_entropy", "rows=3000000,cols=16", "variant=warp,threads=128,lanes=1,load=streaming,"}});
+  expect(default_of_bucket, "reduction=none,dtype=bf16,",
+         {{"cross_entropy", "rows=400000,cols=40", "variant=warp,threads=64,lanes=2,load=streaming,"},
+          {"cross_entropy", "rows=3000000,cols=40", "variant=warp,threads=128,lanes=1,load=plain,"}});
 }
 
 // Blocks of a grid hold all rows at once, or those of a wave, and fill the device.
@@ -242,9 +293,8 @@ TEST(SoftmaxDefault, FewLongRowsFillTheDevice) {
     const char* more;
     int waves;
   } problems[] = {
-      {"softmax", 75, 66528, "", 1},
       {"softmax", 24, 232138, "", 1},
-      {"softmax", 70, 267082, ",dtype=bf16", 1},
+      {"cross_entropy", 75, 66528, ",dtype=bf16,gradient=in_place", 1},
       {"softmax", 1, 1 << 20, "", 1},
       {"softmax_backward", 24, 837473, "", 4},
       {"softmax_backward", 121, 619041, ",dtype=bf16", 9},
