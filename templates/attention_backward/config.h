@@ -39,7 +39,8 @@ enum class Roles : std::uint8_t {
   gradients,  ///< one computes dv of 64 keys, the other one dk
 };
 
-/// A variant has only some of the fields; config.cpp describes them.
+/// A variant has only some of the fields; config.cpp describes them. Resources are computed in resources.cpp, and
+/// validity.cpp says which configurations a device can run.
 struct TypedConfig {
   Variant variant = Variant::simt;
   int threads = 256, tile_q = 32, tile_kv = 32;  ///< simt
@@ -84,6 +85,8 @@ struct TypedConfig {
 /// Describes every field of every variant.
 std::vector<FieldInfo> config_field_infos();
 
+/// Returns the number of slabs of 64 columns (128 bytes of f16 or bf16) in which wgmma's tiles hold `width` columns.
+constexpr std::int64_t slabs(std::int64_t width) { return (width + 63) / 64; }
 /// Returns the columns that the sums of dq have room for in the workspace of wgmma.
 std::int64_t sums_columns(const Settings& settings);
 /// Returns the key heads of a section (WgmmaKeys): those whose queries, gradients of outputs and sums of dq, if there are
