@@ -60,6 +60,8 @@ std::string element_type(Type type) {
 
 std::string number_type(bool wide) { return wide ? "double" : "float"; }
 
+std::string divisor_type(bool wide) { return wide ? "DoubleDivisor" : "Divisor"; }
+
 std::string value_type_text(Type type, bool wide) {
   return type == Type::boolean ? "bool" : type == Type::i32 ? "int" : number_type(wide);
 }

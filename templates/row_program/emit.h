@@ -1,25 +1,13 @@
 #pragma once
-// The generated part of a row program's source: the structs that the kernels are templates over. Internal to templates/.
+// The generated part of a row program's source: `struct Program`, which the kernels are templates over. Internal to
+// templates/.
 
 #include <string>
 #include <vector>
 
-#include "templates/row/staged.h"
 #include "templates/row_program/program.h"
 
 namespace tunesmith::row_program {
-
-/// Names of an array's or a number's members in the kernels' parameters.
-std::string address_member(const std::string& array);
-std::string stride_member(const std::string& array);
-/// Elements from one column of an array to the next, and from one vector of positions to the next.
-std::string columns_member(const std::string& array);
-std::string vectors_member(const std::string& array);
-std::string number_member(const std::string& number);
-
-/// Returns the members after `RowParams row`, one a line. The first array [row, col], an input if there is one, is
-/// row.input[0] instead.
-std::string params_definition(const Program& program);
 
 /// Returns the type that kernels take the program as.
 std::string program_type(const Program& program);
@@ -27,17 +15,5 @@ std::string program_type(const Program& program);
 /// input [col], such as "Columns<float, 4>". `any_strides`: arrays [row, col] have columns_member() and vectors_member().
 std::string program_definition(const Program& program, const std::vector<std::string>& column_types,
                                bool any_strides = false);
-
-/// Position of the first array [row, col] in the inputs, or, counted from their end, in the outputs; -1: there is none.
-int first_full_array(const Program& program);
-/// Returns the parameters with the addresses of the arrays [row, col].
-row::RowAddresses addresses_of_rows(const Program& program);
-
-/// Returns the number of outputs `colsum` of the kind [col]; of the kind []. Kernels number them in this order.
-int column_sums(const Program& program);
-int totals(const Program& program);
-
-/// Floats of the partial results that the threads of a row exchange after a stage; a double counts as two.
-int exchanged_floats(const Program& program, int stage);
 
 }  // namespace tunesmith::row_program

@@ -6,6 +6,7 @@
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/column_sums.h"
 #include "templates/row_program/emit.h"
+#include "templates/row_program/kernel_params.h"
 #include "templates/row_program/separate.h"
 #include "templates/row_program/strided_op.h"
 #include "templates/source_text.h"

@@ -6,7 +6,7 @@
 #include "templates/row/empty_rows.h"
 #include "templates/row_program/device_text.h"
 #include "templates/row_program/diagnostic.h"
-#include "templates/row_program/emit.h"
+#include "templates/row_program/kernel_params.h"
 #include "templates/row_program/parse.h"
 #include "templates/row_program/separate.h"
 #include "tunesmith/error.h"

@@ -12,6 +12,7 @@
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/column_sums.h"
 #include "templates/row_program/emit.h"
+#include "templates/row_program/kernel_params.h"
 #include "templates/row_program/op.h"
 #include "templates/row_program/separate.h"
 #include "templates/strided/source.h"

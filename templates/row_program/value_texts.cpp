@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "templates/row_program/device_text.h"
-#include "templates/row_program/emit.h"
+#include "templates/row_program/kernel_params.h"
 
 namespace tunesmith::row_program {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
-// ValueTexts of the generated functions: which values they compute, and which they read from the structs Values and Groups.
-// Internal to templates/.
+// Expressions of the generated functions: which values a function computes, and which it reads from the structs Values and
+// Groups. Internal to templates/.
 
 #include <map>
 #include <set>
@@ -23,7 +23,7 @@ int position(const std::vector<Array>& arrays, std::size_t index) {
   return count;
 }
 
-/// The loop over the values of a kind: over the chosen columns, or none. `indent` is that of its body.
+/// The head of the loop over the values of a kind, with the indentation of its body: over the chosen columns, or none.
 std::string loop_over(Kind kind);
 
 /// One function under construction.
