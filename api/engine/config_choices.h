@@ -1,5 +1,6 @@
 #pragma once
-// Which configuration the plans of an engine use: records of the cache, tuning on first use, defaults. Internal.
+// Which configuration the plans of an engine use. config_choices.cpp selects it: a record of the cache, the kernel of a
+// bucket of widths, the default. config_choices_tuning.cpp tunes on first use. Internal.
 
 #include <atomic>
 #include <cstdint>
@@ -61,9 +62,8 @@ class ConfigChoices {
 
   /// Selects a configuration. In mode tune, a key without a record is tuned if the engine's share of time allows it, by one
   /// process at a time; otherwise, and in mode later, the nearest record or the default is used and the key is remembered
-  /// as pending. Whatever fails while tuning
-  /// is logged once; only Error(verification_failed) is thrown, because it means that the default itself is wrong, and what
-  /// the callback for progress throws.
+  /// as pending. A failure while tuning is logged once. Throws Error(verification_failed), because it means that the default
+  /// itself is wrong, and what EngineOptions::progress throws.
   Choice choose(const PlanRequest& request, Phases& phases);
 
   /// Counts a use of a plan with counts_uses. Returns true if its n_cols is used often enough for a kernel of its own and
@@ -96,7 +96,7 @@ class ConfigChoices {
   /// Tunes in this process or in a child process.
   std::optional<Tuned> tune_where(const PlanRequest& request, TuningReport& report);
   /// Returns nothing if tuning failed or was not possible. Throws what EngineOptions::progress throws.
-  std::optional<Tuned> tune(const PlanRequest& request);
+  std::optional<Tuned> tune(const PlanRequest& request, const std::string& key);
   /// Waits, in mode tune and unless `force` is set, for another process that tunes the key; then reads the records again.
   /// Returns nothing if this process should not tune.
   std::optional<WorkClaim> claim_tuning(const PlanRequest& request, bool force, KeyChoice& known);
