@@ -1,0 +1,137 @@
+// score_mod, mask_mod and the gradients of the arrays that score_mod reads, in attention's backward pass on a GPU.
+
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/gpu_kernels.h"
+#include "tests/templates/attention/mods.h"
+
+namespace tunesmith {
+namespace {
+
+using test::Case;
+
+// The shipped examples of score_mod, which kernels differentiate.
+class AttentionBackwardGpuScoreMod : public test::GpuKernels {};
+
+TEST_F(AttentionBackwardGpuScoreMod, InEveryVariant) {
+  std::vector<Case> cases;
+  for (const char* name : {"relative_bias", "softcap", "alibi"})
+    for (const char* fields : {"batch=2,heads=4,kv_heads=2,seq_q=137,seq_kv=253,head_dim=64,dtype=bf16",
+                               "batch=3,heads=2,seq_q=140,seq_kv=267,head_dim=128,dtype=f16,causal=bottom-right,alibi=1,"
+                               "dslopes=1,sinks=1,dsinks=1,softcap=3,varlen=1,total_q=270,total_kv=550"})
+      for (const char* variant : {"variant=mma", "variant=simt"}) {
+        Problem problem{"attention_backward", parse_fields(fields, "fields")};
+        problem.fields.set("score_mod", test::mod_example(name));
+        problem = find_op(problem.op).normalize(problem);
+        cases.push_back(case_of(problem, variant));
+      }
+  verify_all(cases);
+}
+
+// Gradients of the arrays that score_mod reads.
+TEST_F(AttentionBackwardGpuScoreMod, AuxGradientsInEveryVariant) {
+  std::vector<Case> cases;
+  struct Differentiated {
+    const char *name, *array, *fields;
+  };
+  for (const auto& [name, array, fields] : std::vector<Differentiated>{
+           {"relative_bias", "bias", "batch=2,heads=2,kv_heads=1,seq_q=70,seq_kv=130,head_dim=64,dtype=bf16"},
+           {"relative_bias", "bias",
+            "heads=1,seq_q=150,seq_kv=200,head_dim=128,dtype=bf16,dropout=0.2,deterministic=1,accumulate=1"},
+           {"alibi", "slopes", "heads=2,seq_q=90,seq_kv=70,head_dim=256,dtype=f16,causal=top-left"},
+           {"relative_bias", "bias",
+            "batch=3,heads=1,seq_q=140,seq_kv=267,head_dim=96,dtype=f16,causal=bottom-right,alibi=1,dslopes=1,softcap=3,"
+            "varlen=1,total_q=170,total_kv=350,deterministic=1"}})
+    for (const char* variant : {"variant=wgmma", "variant=mma", "variant=simt"}) {
+      if (std::string_view(variant) == "variant=wgmma" && tunesmith::name(device().info().arch) != "sm_90a") continue;
+      Problem problem{"attention_backward", parse_fields(fields, "fields")};
+      problem.fields.set("score_mod", test::mod_example(name));
+      problem.fields.set("daux", array);
+      problem = find_op(problem.op).normalize(problem);
+      cases.push_back(case_of(problem, variant));
+    }
+  verify_all(cases);
+}
+
+/// A problem with user functions; empty ones are left out.
+struct UserFunctions {
+  const char* fields;
+  std::string score_mod, mask_mod;
+};
+
+/// The name of a test: "3_head_dim_64_bf16_score_mod".
+std::string test_name(const testing::TestParamInfo<UserFunctions>& info) {
+  const Fields fields = parse_fields(info.param.fields, "fields");
+  std::string name =
+      std::to_string(info.index) + "_head_dim_" + std::to_string(fields.integer("head_dim")) + "_" + fields.string("dtype");
+  if (!info.param.score_mod.empty()) name += "_score_mod";
+  if (!info.param.mask_mod.empty()) name += "_mask_mod";
+  return name;
+}
+
+/// Without this, GoogleTest prints the bytes of the object, addresses included, as part of the test's name for CTest.
+void PrintTo(const UserFunctions& functions, std::ostream* out) { *out << functions.fields; }
+
+std::vector<UserFunctions> user_functions() {
+  const std::string gate =
+      "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux&) {\n"
+      "  return k % 7 == 3 ? -INFINITY : score * tanhf(score * 2) + 0.1f * h;\n}\n";
+  const std::string tree =
+      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux&) { return k <= q && (q / 100 == k / 100 || (k + h + "
+      "b) "
+      "% 500 < 7); }";
+  const std::string documents =
+      "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return q / 450 == k / 450; }";
+  const std::string checkerboard =
+      "__device__ bool mask_mod(int, int h, int q, int k, const Aux&) { return (q / 64 + k / 64 + h) % 2 == 0; }";
+  const std::string stripes =
+      "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return (q / 64 + k / 300) % 2 == 0; }";
+  const std::string bias = test::mod_example("relative_bias");
+  return {{"batch=2,heads=4,kv_heads=2,seq_q=337,seq_kv=453,head_dim=64,dtype=bf16", bias, ""},
+          {"batch=2,heads=4,kv_heads=2,seq_q=337,seq_kv=453,head_dim=128,dtype=f16,causal=bottom-right", gate, ""},
+          {"heads=2,seq_q=300,seq_kv=300,head_dim=256,dtype=bf16,causal=top-left,sinks=1,dsinks=1", gate, ""},
+          {"batch=2,heads=4,kv_heads=2,seq_q=337,seq_kv=453,head_dim=128,dtype=bf16", "", tree},
+          {"heads=2,kv_heads=1,seq_q=4300,seq_kv=500,head_dim=64,dtype=bf16", "", documents},
+          {"heads=2,kv_heads=1,seq_q=200,seq_kv=2200,head_dim=128,dtype=f16,deterministic=1", "", stripes},
+          {"heads=2,seq_q=700,seq_kv=700,head_dim=128,dtype=bf16,causal=bottom-right,deterministic=1", "", documents},
+          {"heads=4,kv_heads=2,seq_q=700,seq_kv=500,head_dim=256,dtype=bf16", "", checkerboard},
+          {"heads=4,kv_heads=2,seq_q=700,seq_kv=500,head_dim=96,dtype=f16,accumulate=1", gate, checkerboard},
+          {"batch=3,heads=2,seq_q=340,seq_kv=467,head_dim=128,dtype=bf16,causal=bottom-right,varlen=1,total_q=670,"
+           "total_kv=950,softcap=3,window_left=200",
+           gate, tree},
+          {"heads=2,seq_q=300,seq_kv=400,head_dim=64,dtype=f16,alibi=1,dslopes=1,softcap=5", gate, ""},
+          {"heads=2,seq_q=300,seq_kv=400,head_dim=256,dtype=bf16,alibi=1,dslopes=1", gate, ""},
+          {"heads=2,seq_q=300,seq_kv=400,head_dim=192,dtype=bf16,alibi=1,dslopes=1,softcap=5,deterministic=1", "", ""},
+          {"heads=2,seq_q=300,seq_kv=400,head_dim=64,dtype=bf16,dropout=0.3,dropout_seed=4", gate, tree},
+          {"heads=2,seq_q=300,seq_kv=400,head_dim=256,dtype=bf16,dropout=0.3,dropout_seed=4", gate, ""},
+          {"heads=2,seq_q=300,seq_kv=400,head_dim=128,dtype=bf16,dropout=0.3,alibi=1,dslopes=1,softcap=5", "", ""},
+          {"heads=2,seq_q=300,seq_kv=400,head_dim=64,dtype=f16,dropout=0.3,alibi=1,dslopes=1", gate, ""}};
+}
+
+// User functions in wgmma, and what needs P next to its derivative: derivatives of both signs, scores of -inf, block masks
+// of more than 32 tiles, tiles that are partial for one warpgroup alone.
+class AttentionBackwardGpuUserFunctions : public test::GpuKernels, public testing::WithParamInterface<UserFunctions> {};
+
+TEST_P(AttentionBackwardGpuUserFunctions, InWgmma) {
+  Problem problem{"attention_backward", parse_fields(GetParam().fields, "fields")};
+  if (!GetParam().score_mod.empty()) problem.fields.set("score_mod", GetParam().score_mod);
+  if (!GetParam().mask_mod.empty()) problem.fields.set("mask_mod", GetParam().mask_mod);
+  problem = find_op(problem.op).normalize(problem);
+  // The default, the next one, which has another number of kernels, and the last one.
+  std::vector<Case> cases;
+  for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device().info(), Effort::quick))
+    if (config.variant() == "wgmma") cases.push_back({problem, config});
+  EXPECT_EQ(cases.empty(), name(device().info().arch) != "sm_90a");
+  if (cases.size() > 3) cases.erase(cases.begin() + 2, cases.end() - 1);
+  verify_all(cases);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, AttentionBackwardGpuUserFunctions, testing::ValuesIn(user_functions()), test_name);
+
+}  // namespace
+}  // namespace tunesmith
