@@ -16,17 +16,38 @@
 namespace tunesmith {
 namespace {
 
+/// Returns the bytes of the UTF-8 character that `text` starts with; 0 if it starts with none.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  // Longer than needed, a surrogate, or beyond U+10FFFF.
+  const bool wrong = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) > 0x9F) ||
+                     (lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) > 0x8F);
+  return wrong ? 0 : length;
+}
+
+/// Bytes that are not UTF-8, such as those of a Latin-1 comment in a user function, become U+FFFD: JSON has none.
 std::string json_string(std::string_view text) {
   std::string json = "\"";
-  for (const char c : text) {
+  while (!text.empty()) {
+    const char c = text.front();
+    const std::size_t length = utf8_length(text);
     if (c == '"' || c == '\\') json += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) {
-      json += c;
-      continue;
+    if (length == 0) {
+      json += "\\ufffd";
+    } else if (static_cast<unsigned char>(c) >= 0x20) {
+      json += text.substr(0, length);
+    } else {
+      std::array<char, 8> code{};
+      std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      json += code.data();
     }
-    std::array<char, 8> code{};
-    std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
-    json += code.data();
+    text.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return json += '"';
 }

@@ -80,6 +80,26 @@ TEST_F(ProblemLogTest, KeepsUserFunctions) {
   EXPECT_EQ(lines()[0]["mask_mod"], function);
 }
 
+// A line that is not JSON would make the whole log useless.
+TEST_F(ProblemLogTest, ALineIsJsonWhateverAUserFunctionContains) {
+  const std::string end = "\n__device__ bool mask_mod(int, int, int, int k, const Aux&) { return k != 1; }\n";
+  AttentionProblem problem;
+  problem.seq_q = 4;
+  problem.head_dim = 64;
+  problem.dtype = DType::f32;
+  for (const auto& [comment, written] : {std::pair<std::string, std::string>{"// f\xFCr", "// f\uFFFDr"},
+                                         {"// \u00FC \u20AC \U0001F600", "// \u00FC \u20AC \U0001F600"},
+                                         {"// \xE2\x82", "// \uFFFD\uFFFD"},
+                                         {"// \xC0\x80 \xED\xA0\x80", "// \uFFFD\uFFFD \uFFFD\uFFFD\uFFFD"}}) {
+    std::filesystem::remove(file());
+    problem.mask_mod = comment + end;
+    fakes::FakeEngine fake(options());
+    fake.engine->prepare(problem);
+    ASSERT_EQ(lines().size(), 1u);
+    EXPECT_EQ(lines()[0]["mask_mod"], written + end);
+  }
+}
+
 TEST_F(ProblemLogTest, StaysWithinThePlanCapacity) {
   EngineOptions small = options();
   small.plan_capacity = 8;
