@@ -206,8 +206,9 @@ TUNESMITH_API tunesmith_status tunesmith_plan_launch_named(const tunesmith_plan*
  * repeated call costs a launch and a check of the addresses. */
 TUNESMITH_API tunesmith_status tunesmith_run(tunesmith_engine* engine, const tunesmith_problem* problem,
                                              void* const* addresses, size_t count, tunesmith_stream stream);
-/* Measures the device time of `repeats` launches, one after the other, and writes it to time_us[0..repeats) in microseconds.
- * If flush_cache is not 0, flushes the last-level cache before each launch. TUNESMITH_UNSUPPORTED with the host executor. */
+/* Measures the device time of `repeats` launches (1 to 1000000), one after the other, and writes it to time_us[0..repeats)
+ * in microseconds. If flush_cache is not 0, flushes the last-level cache before each launch. TUNESMITH_UNSUPPORTED with the
+ * host executor. */
 TUNESMITH_API tunesmith_status tunesmith_plan_time_us(const tunesmith_plan* plan, void* const* addresses, size_t count,
                                                       int repeats, int flush_cache, double* time_us);
 

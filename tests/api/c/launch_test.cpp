@@ -66,7 +66,9 @@ TEST_F(CApi, PreparesLaunchesAndTellsAboutIt) {
   expect_message({"addresses is NULL"});
   double time_us = -1;
   EXPECT_EQ(tunesmith_plan_time_us(plan, arrays, 2, 0, 1, &time_us), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"repeats is 0"});
+  expect_message({"repeats is 0; allowed: 1 to 1000000"});
+  EXPECT_EQ(tunesmith_plan_time_us(plan, arrays, 2, 2'000'000'000, 1, &time_us), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"repeats is 2000000000"});
   EXPECT_EQ(tunesmith_plan_time_us(plan, arrays, 2, 1, 1, &time_us), TUNESMITH_UNSUPPORTED);  // the host executor
   EXPECT_EQ(time_us, -1);
 
