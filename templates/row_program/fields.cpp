@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <type_traits>
 
 #include "templates/row_program/gradient.h"
 #include "templates/row_program/op.h"
@@ -35,7 +36,8 @@ Number number_of(const std::string& name, const std::string& text, const char* f
   Number number{};
   const auto [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (failure != std::errc() || rest != text.data() + text.size())
-    throw Error(ErrorCode::invalid_argument, field, " has ", name, "='", text, "'; expected a number");
+    throw Error(ErrorCode::invalid_argument, field, " has ", name, "='", text, "'; expected ",
+                std::is_integral_v<Number> ? "an integer that fits 64 bits" : "a number that fits float64");
   return number;
 }
 

@@ -114,7 +114,10 @@ class Lexer {
 
   [[noreturn]] void fail_at_character(char c) const {
     const bool printable = c > ' ' && c < 127;
-    std::string message = printable ? std::string("'") + c + "' is not part of the language" : "not an ASCII character";
+    const bool control = static_cast<unsigned char>(c) < ' ' || c == 127;
+    std::string message = printable ? std::string("'") + c + "' is not part of the language"
+                          : control ? "a control character of code " + std::to_string(static_cast<int>(c))
+                                    : "not an ASCII character";
     if (c == '&') message += "; write '&&'";
     if (c == '|') message += "; write '||'";
     if (c == '%' || c == '^') message += "; operators: + - * / < <= > >= == != && || ! ?:";

@@ -14,8 +14,14 @@ int exit_code(ErrorCode code) noexcept {
   }
 }
 
+std::string printable(std::string text) {
+  for (char& c : text)
+    if ((static_cast<unsigned char>(c) < ' ' && c != '\t' && c != '\n') || c == 127) c = '?';
+  return text;
+}
+
 int report(const Error& error) {
-  std::fprintf(stderr, "tunesmith: error: %s\n", error.what());
+  std::fprintf(stderr, "tunesmith: error: %s\n", printable(error.what()).c_str());
   if (!error.log().empty()) {
     std::fprintf(stderr, "%s%s", error.log().c_str(), error.log().back() == '\n' ? "" : "\n");
     if (!error.options().empty()) std::fprintf(stderr, "options: %s\n", error.options().c_str());
@@ -24,6 +30,6 @@ int report(const Error& error) {
   return exit_code(error.code());
 }
 
-void warn(const std::string& text) { std::fprintf(stderr, "tunesmith: warning: %s\n", text.c_str()); }
+void warn(const std::string& text) { std::fprintf(stderr, "tunesmith: warning: %s\n", printable(text).c_str()); }
 
 }  // namespace tunesmith::cli

@@ -2,14 +2,31 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <fstream>
 
 #include "api/cli/arguments/errors.h"
 #include "api/engine/cache_files.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
+namespace {
+
+/// Reports whether a file starts with text. A cache file does not, even if it is damaged; it is moved aside then, which must
+/// not happen to a file that was named by mistake.
+bool is_text_file(const std::filesystem::path& file) {
+  constexpr std::string_view database = "SQLite format 3";
+  std::array<char, 64> bytes{};
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(bytes.data(), bytes.size());
+  const std::string_view start(bytes.data(), static_cast<std::size_t>(stream.gcount()));
+  const auto is_text = [](char c) { return (c >= ' ' && c < 127) || c == '\n' || c == '\r' || c == '\t'; };
+  return !start.empty() && !start.starts_with(database) && std::ranges::all_of(start, is_text);
+}
+
+}  // namespace
 
 void add_neighbours_first(CLI::App& command, bool& flag) {
   command.add_flag("--neighbours-first", flag,
@@ -60,6 +77,8 @@ EngineOptions EngineFlags::options() const {
     if (cache_->empty() || std::filesystem::is_directory(*cache_, ignored))
       throw Error(ErrorCode::invalid_argument, "--cache is '", *cache_, "'; expected a file",
                   cache_->empty() ? "" : ", this is a folder");
+    if (is_text_file(*cache_))
+      throw Error(ErrorCode::invalid_argument, "--cache is '", *cache_, "'; expected a cache file, this is a text file");
     options.cache_file = *cache_;
   }
   if (!options.log)

@@ -42,7 +42,8 @@ NpyReader::NpyReader(const fs::path& path) : path_(path) {
 
   const std::string start = take(file_, magic.size() + 2);
   if (!std::string_view(start).starts_with(magic)) fail(path, "is not a .npy file: it does not begin with \\x93NUMPY");
-  const int version = start.size() == magic.size() + 2 ? start[magic.size()] : 0;
+  if (start.size() < magic.size() + 2) fail(path, "is truncated: it ends after ", start.size(), " bytes");
+  const int version = static_cast<unsigned char>(start[magic.size()]);
   if (version < 1 || version > 3) fail(path, "is a .npy file of version ", version, "; versions 1 to 3 can be read");
   const std::size_t length_bytes = version == 1 ? 2 : 4;
   const std::string length_text = take(file_, length_bytes);

@@ -73,6 +73,15 @@ class Parser {
       if (!empty && __builtin_mul_overflow(bytes, extent, &bytes)) fail("has a shape whose size in bytes overflows 64 bits");
   }
 
+  /// Returns what follows, for a message: at most 20 characters of one line.
+  std::string next_text() const {
+    std::string text(rest_.substr(0, 20));
+    for (char& c : text)
+      if (static_cast<unsigned char>(c) < ' ') c = ' ';
+    while (text.ends_with(' ')) text.pop_back();
+    return text;
+  }
+
   void skip_blanks() {
     const std::size_t begin = rest_.find_first_not_of(" \t\n");
     rest_.remove_prefix(begin == std::string_view::npos ? rest_.size() : begin);
@@ -86,15 +95,14 @@ class Parser {
   }
 
   void expect(char wanted) {
-    if (!accept(wanted)) fail("has a malformed header: '", wanted, "' expected before '", rest_.substr(0, 20), "'");
+    if (!accept(wanted)) fail("has a malformed header: '", wanted, "' expected before '", next_text(), "'");
   }
 
   std::string_view quoted() {
     skip_blanks();
     const char quote = rest_.empty() ? '\0' : rest_.front();
     const std::size_t end = quote == '\'' || quote == '"' ? rest_.find(quote, 1) : std::string_view::npos;
-    if (end == std::string_view::npos)
-      fail("has a malformed header: a quoted string expected before '", rest_.substr(0, 20), "'");
+    if (end == std::string_view::npos) fail("has a malformed header: a quoted string expected before '", next_text(), "'");
     const std::string_view text = rest_.substr(1, end - 1);
     rest_.remove_prefix(end + 1);
     return text;
@@ -123,7 +131,7 @@ class Parser {
         rest_.remove_prefix(literal.size());
         return value;
       }
-    fail("has a malformed header: True or False expected before '", rest_.substr(0, 20), "'");
+    fail("has a malformed header: True or False expected before '", next_text(), "'");
   }
 
   std::vector<std::int64_t> tuple() {
@@ -135,7 +143,7 @@ class Parser {
       const auto [end, failure] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), extent);
       if (failure == std::errc::result_out_of_range) fail("has a shape whose size in bytes overflows 64 bits");
       if (failure != std::errc() || extent < 0)
-        fail("has a malformed header: a length from 0 expected in the shape before '", rest_.substr(0, 20), "'");
+        fail("has a malformed header: a length from 0 expected in the shape before '", next_text(), "'");
       rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
       extents.push_back(extent);
       if (accept(',')) continue;

@@ -15,10 +15,13 @@ std::string read_text_file(const std::string& named_by, const std::filesystem::p
   std::error_code error;
   if (!std::filesystem::exists(file, error))
     throw Error(ErrorCode::not_found, named_by, ": '", file.string(), "' does not exist");
+  const auto fail = [&](const char* reason) { throw Error(ErrorCode::io, named_by, ": '", file.string(), "' ", reason); };
+  if (!std::filesystem::is_regular_file(file, error)) fail("is not a regular file");
   std::ifstream stream(file, std::ios::binary);
+  if (!stream) fail("cannot be read");
+  if (stream.peek() == std::ifstream::traits_type::eof()) fail("is empty");
   std::ostringstream text;
-  if (!std::filesystem::is_regular_file(file, error) || !(text << stream.rdbuf()))
-    throw Error(ErrorCode::io, named_by, ": '", file.string(), "' cannot be read, or is empty");
+  if (!(text << stream.rdbuf())) fail("cannot be read");
   return text.str();
 }
 

@@ -192,9 +192,14 @@ std::vector<SpecProblem> parse_spec(std::string_view text, const std::filesystem
   const Json spec = parse_strictly(text);
   if (!spec.is_object()) fail("expected an object with the key \"problems\"");
   for (const auto& [key, value] : spec.items())
-    if (key != "problems") fail("unknown key '", key, "' at the top", did_you_mean(key, {"problems"}), " Allowed: problems");
+    if (key != "problems")
+      fail("unknown key '", key, "' at the top", did_you_mean(key, {"problems"}), "; allowed: problems");
   if (!spec.contains("problems") || !spec["problems"].is_array() || spec["problems"].empty())
-    fail("\"problems\" is missing or no list; expected {\"problems\": [{\"op\": ...}, ...]}");
+    fail("\"problems\" is ",
+         !spec.contains("problems")    ? "missing"
+         : spec["problems"].is_array() ? "an empty list"
+                                       : "not a list",
+         "; expected {\"problems\": [{\"op\": ...}, ...]}");
   std::vector<SpecProblem> problems;
   for (std::size_t i = 0; i < spec["problems"].size(); ++i)
     add_entry(problems, spec["problems"][i], "problems[" + std::to_string(i) + "]", file.parent_path());

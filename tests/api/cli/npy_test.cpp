@@ -65,6 +65,7 @@ TEST(NpyHeader, SaysWhatIsWrong) {
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296)}", "overflows"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "overflows"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 4)}", "length from 0"},
+      {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}  \n", "in the shape before '-1,)}'"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (3)}", "(N,)"},
       {"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4 5)}", "')' expected"},
       {"{'descr': '<f4', 'fortran_order': False}", "'shape' is missing"},
@@ -158,7 +159,7 @@ TEST_F(NpyFile, SaysWhatIsWrongWithTheFile) {
   EXPECT_NE(error_of("").find("not a .npy file"), std::string::npos);
   EXPECT_NE(error_of("PK\x03\x04 an archive").find("not a .npy file"), std::string::npos);
   EXPECT_NE(error_of(std::string("\x93NUMPY\x09\x00\x10\x00", 10)).find("version 9"), std::string::npos);
-  EXPECT_NE(error_of(header.substr(0, 7)).find("version"), std::string::npos);
+  EXPECT_NE(error_of(header.substr(0, 7)).find("truncated: it ends after 7 bytes"), std::string::npos);
   EXPECT_NE(error_of(header.substr(0, 9)).find("truncated in its header"), std::string::npos);
   EXPECT_NE(error_of(header.substr(0, 40)).find("truncated in its header"), std::string::npos);
   EXPECT_NE(error_of(std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12)).find("absurd"), std::string::npos);

@@ -1,10 +1,11 @@
-// Small parts of the command line: suggestions, tables, durations, occupancy.
+// Small parts of the command line: messages, suggestions, tables, durations, occupancy.
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <filesystem>
 
+#include "api/cli/arguments/errors.h"
 #include "api/cli/arguments/flags.h"
 #include "api/cli/arguments/nearest.h"
 #include "api/cli/input/array_table.h"
@@ -57,6 +58,10 @@ TEST(RunReport, ABinaryThatTuningCompiledWasCompiledByThisCommand) {
   EXPECT_EQ(report.compile_ms, 0);
   EXPECT_NE(to_table(report).find("binary     loaded from the cache"), std::string::npos) << to_table(report);
   std::filesystem::remove_all(folder);
+}
+
+TEST(Errors, ControlCharactersDoNotReachTheTerminal) {
+  EXPECT_EQ(printable("a\x1B[31m\x7F\r b\tc\nd \u00E4"), "a?[31m?? b\tc\nd \u00E4");
 }
 
 TEST(Nearest, FindsSlipsAndNothingElse) {

@@ -62,6 +62,8 @@ TEST_F(CliTest, PrewarmRejectsWhatItCannotDo) {
   const std::string spec = write("spec.json", four_problems);
   expect_rejected({"prewarm"}, {"--spec is required"});
   expect_rejected({"prewarm", "--spec", path("none.json"), "--compile-only"}, {path("none.json"), "does not exist"}, 1);
+  expect_rejected({"prewarm", "--spec", folder_.string(), "--compile-only"}, {"--spec: '", "' is not a regular file"}, 1);
+  expect_rejected({"prewarm", "--spec", write("empty.json", ""), "--compile-only"}, {path("empty.json"), "is empty"}, 1);
   expect_rejected(
       {"prewarm", "--spec", write("bad.json", R"({"problems": [{"op": "softmax", "rows": 1, "cols": [4, -4]}]})"),
        "--compile-only", "--arch", "sm_90a"},
@@ -74,7 +76,7 @@ TEST_F(CliTest, PrewarmRejectsWhatItCannotDo) {
     expect_rejected({"prewarm", "--spec", spec}, {"tuning needs a GPU", "--compile-only"}, 1);
   }
   if (has_nvrtc()) expect_rejected({"prewarm", "--spec", spec, "--compile-only", "--arch", "sm_30"}, {"sm_30", "sm_90a"}, 1);
-  EXPECT_EQ(files(), (std::vector<std::string>{"bad.json", "spec.json"}));
+  EXPECT_EQ(files(), (std::vector<std::string>{"bad.json", "empty.json", "spec.json"}));
 }
 
 TEST_F(CliTest, ACacheThatKeepsNothingIsAnErrorHere) {

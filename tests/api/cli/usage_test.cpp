@@ -89,6 +89,17 @@ TEST_F(CliTest, ProblemsBeyondMemoryAreRejectedNotTried) {
   EXPECT_TRUE(files().empty());
 }
 
+// A damaged cache is moved aside; a file that --cache names by mistake must stay.
+TEST_F(CliTest, ATextFileIsNoCache) {
+  const std::string spec = write("problems.json", "{\"problems\": []}\n");
+  expect_rejected({"run", "softmax", "--rows", "4", "--cols", "8", "--device", "host", "--cache", spec},
+                  {"--cache is '" + spec + "'; expected a cache file, this is a text file"});
+  expect_rejected({"cache", "list", "--cache", spec}, {"this is a text file"});
+  EXPECT_EQ(files(), std::vector<std::string>{"problems.json"});
+  const std::string damaged = write("damaged.db", std::string(100, '\0') + "SQLite");
+  EXPECT_EQ(run({"cache", "list", "--cache", damaged}).code, 0);
+}
+
 TEST_F(CliTest, WrongSettingsAreRejected) {
   const auto with = [](std::vector<std::string> more) {
     std::vector<std::string> arguments{"run", "softmax", "--rows", "4", "--cols", "8"};

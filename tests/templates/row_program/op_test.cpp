@@ -61,12 +61,15 @@ TEST(RowProgramDescription, TypedProblemsHaveTheSameFields) {
 TEST(RowProgramDescription, ErrorsNameFieldValueAndAllowedValues) {
   expect_error("", "", {"no output"});
   expect_error("in x : float[row, col]\nout y : float[row, col] = z\n", "", {"program:2", "z", "^"});
+  expect_error("in x : float[row, col]\nout y : float[row, col] = x \x1B[31m\n", "",
+               {"program:2:29: a control character of code 27"});
   expect_error(norm(), ",numbers=eta=1", {"eta", "eps"});
   expect_error(norm(), ",numbers=eps=one", {"eps", "one", "number"});
   expect_error("in x : float[row, col]\nnum s : i32\nout y : float[row, col] = x * s\n", "", {"numbers has no s"});
   expect_error("in x : float[row, col]\nnum s : i32\nout y : float[row, col] = x * s\n", ",numbers=s=0.5",
                {"s is 0.5", "integers"});
   expect_error(norm(), ",row_strides=x=63", {"x=63", "0, or at least 64"});
+  expect_error(norm(), ",row_strides=x=99999999999999999999", {"x='99999999999999999999'", "an integer that fits 64 bits"});
   expect_error(norm(), ",row_strides=w=64", {"w", "not an array [row, col]"});
   expect_error(norm(), ",alignments=x=3", {"x=3", "power of two from 4"});
   expect_error(norm(), ",in_place=x=y", {"x=y", "an output [row, col] and an input"});
