@@ -13,14 +13,13 @@ namespace tunesmith {
 namespace {
 
 /// What an address contributes to the choice of a plan: its alignment, and the first array with the same address.
-std::uint8_t pattern_at(std::span<void* const> addresses, std::size_t i) noexcept {
-  static_assert(AddressList::most <= 32, "five bits number the arrays, and three the alignments");
+std::uint16_t pattern_at(std::span<void* const> addresses, std::size_t i) noexcept {
   const auto same = static_cast<unsigned>(std::ranges::find(addresses, addresses[i]) - addresses.begin());
   const auto alignment = static_cast<unsigned>(std::countr_zero(static_cast<std::uint64_t>(alignment_class(addresses[i]))));
-  return static_cast<std::uint8_t>(same << 3 | alignment);
+  return static_cast<std::uint16_t>(same << 3 | alignment);
 }
 
-bool has_pattern(std::span<void* const> addresses, std::span<const std::uint8_t> pattern) noexcept {
+bool has_pattern(std::span<void* const> addresses, std::span<const std::uint16_t> pattern) noexcept {
   if (addresses.size() != pattern.size()) return false;
   for (std::size_t i = 0; i < pattern.size(); ++i)
     if (pattern_at(addresses, i) != pattern[i]) return false;

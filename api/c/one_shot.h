@@ -31,7 +31,7 @@ class RecentPlans {
   static constexpr std::size_t most = 4;
   struct Entry {
     std::uint64_t engine;
-    std::vector<std::uint8_t> pattern;
+    std::vector<std::uint16_t> pattern;
     std::shared_ptr<const Prepared> plan;
   };
 

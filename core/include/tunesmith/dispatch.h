@@ -12,6 +12,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "tunesmith/describe.h"
 #include "tunesmith/types.h"
@@ -192,25 +193,25 @@ consteval std::size_t key_words() {
 /// Selects a problem's arrays, in launch order, and checks their addresses as check_address() does.
 class AddressList {
  public:
-  static constexpr std::size_t most = 32;
+  /// selected() has the first arrays of a description. Only a problem with text, which has no key, has more.
+  static constexpr std::size_t most_selected = 32;
 
   constexpr void field(std::string_view, const auto&, const FieldFacts&) noexcept {}
   constexpr void option(std::string_view, const auto&, const FieldFacts&) noexcept {}
   void array(const void* address, const ArrayFacts& facts) {
     check_address(address, facts);
     if (facts.present) {
-      selected_ |= std::uint32_t{1} << visited_;
-      addresses_[count_++] = const_cast<void*>(address);
+      if (visited_ < most_selected) selected_ |= std::uint32_t{1} << visited_;
+      addresses_.push_back(const_cast<void*>(address));
     }
     ++visited_;
   }
-  std::span<void* const> span() const noexcept { return {addresses_.data(), count_}; }
+  std::span<void* const> span() const noexcept { return addresses_; }
   /// Bit i: the i-th array of the description is in the list.
   std::uint32_t selected() const noexcept { return selected_; }
 
  private:
-  std::array<void*, most> addresses_;
-  std::size_t count_ = 0;
+  std::vector<void*> addresses_;
   unsigned visited_ = 0;
   std::uint32_t selected_ = 0;
 };

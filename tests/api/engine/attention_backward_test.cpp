@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "tests/api/engine/host_options.h"
@@ -107,6 +109,47 @@ TEST_F(AttentionBackwardEngine, GradientsAddUp) {
   engine_.run(adding, arrays());
   for (const auto& [twice, once] : {std::pair{&dq_, &dq}, {&dk_, &dk}, {&dv_, &dv}})
     for (std::size_t i = 0; i < once->size(); ++i) EXPECT_EQ((*twice)[i], 2 * (*once)[i]) << i;
+}
+
+// All options with an array at once: 33 of them.
+TEST_F(AttentionBackwardEngine, ACallMayHaveMoreThan32Arrays) {
+  constexpr std::size_t user_arrays = 8;
+  std::string declarations, sum;
+  AttentionBackwardProblem problem = problem_;
+  for (std::size_t i = 0; i < user_arrays; ++i) {
+    const std::string name = "bias" + std::to_string(i);
+    declarations += (i == 0 ? "// aux: " : "; ") + name + ":f32[heads]";
+    sum += " + aux." + name + "[h]";
+    problem.daux.add(name);
+  }
+  problem.score_mod = declarations + "\n__device__ float score_mod(float score, int, int h, int, int, const Aux& aux) {\n" +
+                      "  return score" + sum + ";\n}\n";
+  problem.total_q = queries;
+  problem.total_kv = keys;
+  problem.dropout = 0.25;
+  const std::int32_t starts_q[] = {0, queries}, starts_kv[] = {0, keys};
+  const std::int64_t rng_state[] = {7, 8};
+  const std::vector<float> slopes(heads, 0.01f), dlse(heads * queries, 0.5f);
+  std::vector<float> dslopes(heads), bias(heads, 0.1f), dbias(user_arrays * heads);
+  AttentionBackwardArrays all = arrays();
+  all.alibi_slopes = slopes.data();
+  all.cu_seqlens_q = starts_q;
+  all.cu_seqlens_kv = starts_kv;
+  all.rng_state = rng_state;
+  all.dlse = dlse.data();
+  all.dsinks = dsinks_.data();
+  all.dslopes = dslopes.data();
+  for (std::size_t i = 0; i < user_arrays; ++i) {
+    all.aux[i] = bias.data();
+    all.daux[i] = dbias.data() + i * heads;
+  }
+  engine_.run(problem, all);
+  // Equal arrays have equal gradients: those of a shift of all scores, which are not 0 because of dlse and the sinks. They
+  // are sums of 108 terms in any order: roundings of 10 * 2^-24 each, of which few have the same sign.
+  for (std::size_t i = 0; i < dbias.size(); ++i) {
+    EXPECT_NEAR(dbias[i], dbias[i % heads], 2e-5) << i;
+    EXPECT_GT(std::fabs(dbias[i]), 1e-3f) << i;
+  }
 }
 
 }  // namespace
