@@ -12,7 +12,6 @@ namespace {
 template <typename Enum, std::size_t Count>
 using Names = std::array<std::pair<Enum, std::string_view>, Count>;
 
-constexpr Names<DType, 3> float_names{{{DType::f32, "f32"}, {DType::f16, "f16"}, {DType::bf16, "bf16"}}};
 constexpr Names<Mode, 4> mode_names{
     {{Mode::tune, "tune"}, {Mode::later, "later"}, {Mode::replay, "replay"}, {Mode::off, "off"}}};
 constexpr Names<Effort, 2> effort_names{{{Effort::quick, "quick"}, {Effort::full, "full"}}};
@@ -54,7 +53,6 @@ DType parse_dtype(std::string_view text, std::string_view argument) {
   }
   throw Error(ErrorCode::invalid_argument, argument, " is '", text, "'; allowed: ", allowed);
 }
-DType parse_float_dtype(std::string_view text, std::string_view argument) { return parse_in(float_names, text, argument); }
 
 std::string_view name(Mode mode) noexcept { return name_in(mode_names, mode); }
 Mode parse_mode(std::string_view text) { return parse_in(mode_names, text, "mode"); }

@@ -28,7 +28,10 @@ std::vector<void*> in_order(std::span<const ArrayInfo> infos, std::span<const Na
   for (const NamedArray& array : arrays) {
     const auto info = std::ranges::find(infos, array.name, &ArrayInfo::name);
     if (info == infos.end()) reject(array.name, infos);
-    addresses[static_cast<std::size_t>(info - infos.begin())] = const_cast<void*>(array.address);
+    void*& address = addresses[static_cast<std::size_t>(info - infos.begin())];
+    if (address != nullptr && address != array.address)
+      throw Error(ErrorCode::invalid_argument, "array '", array.name, "' is given twice, with different addresses");
+    address = const_cast<void*>(array.address);
   }
   return addresses;
 }

@@ -6,11 +6,10 @@
  * arrays, allocate them, launch. `tunesmith ops` lists the operations, and `tunesmith source OP --help` the fields of one.
  *
  * Errors: functions that can fail return a status; 0 is success. tunesmith_last_error() returns one line that names the
- * argument, its value and what is allowed. It belongs to the calling thread until that thread's next failing call. Output
- * parameters are written on success only.
- * Threads: any number of threads may use an engine, a plan, or a problem that none of them changes.
- * Lifetime: a string or an array that a function returns lives as long as the handle that it came from. A plan outlives its
- * engine. Destroying NULL does nothing.
+ * argument, its value and what is allowed; an error in a row program adds the line of the program. The message belongs to
+ * the calling thread until that thread's next failing call. Output parameters are written on success only. Threads: any
+ * number of threads may use an engine, a plan, or a problem that none of them changes. Lifetime: a string or an array that a
+ * function returns lives as long as the handle that it came from. A plan outlives its engine. Destroying NULL does nothing.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -36,7 +35,7 @@ typedef enum tunesmith_status {
   TUNESMITH_NO_COMPILER = 5,         /* NVRTC (or the host compiler) was not found or cannot be opened */
   TUNESMITH_NO_DEVICE = 6,           /* no CUDA driver or no such GPU */
   TUNESMITH_COMPILE_FAILED = 7,      /* generated source that does not compile: see tunesmith_last_error_log */
-  TUNESMITH_DEVICE_FAILED = 8,       /* the driver refused a call or a kernel faulted */
+  TUNESMITH_DEVICE_FAILED = 8,       /* a driver call failed or a kernel faulted */
   TUNESMITH_VERIFICATION_FAILED = 9, /* a kernel ran and its result differs from the float64 reference */
   TUNESMITH_CANCELLED = 10,
   TUNESMITH_CAPTURING = 11,     /* the call would have to compile, tune or synchronize during a stream capture */
@@ -148,8 +147,8 @@ TUNESMITH_API const char* tunesmith_op(size_t number);
 /*
  * A problem: an operation ("softmax") and its fields by name. Absent fields have their defaults, and zero is zero. A boolean
  * is an integer, 0 or 1; an element type, an enum value or a user function's CUDA source is a string: "bf16",
- * "bottom-right". The structs in tunesmith/softmax.h, cross_entropy.h, attention.h and linear_cross_entropy.h explain the
- * fields. The functions that set a field do not check it; the others do.
+ * "bottom-right". The structs in tunesmith/softmax.h and the other headers in its folder explain the fields, and
+ * docs/operations.md lists them. The functions that set a field do not check it; the others do.
  */
 TUNESMITH_API tunesmith_status tunesmith_problem_create(const char* op, tunesmith_problem** problem);
 TUNESMITH_API void tunesmith_problem_destroy(tunesmith_problem* problem);
@@ -198,7 +197,8 @@ TUNESMITH_API const tunesmith_array* tunesmith_plan_arrays(const tunesmith_plan*
  * outside of one. */
 TUNESMITH_API tunesmith_status tunesmith_plan_launch(const tunesmith_plan* plan, void* const* addresses, size_t count,
                                                      tunesmith_stream stream);
-/* The same by name, in any order; optional arrays may be left out. */
+/* The same by name, in any order; optional arrays may be left out. TUNESMITH_INVALID_ARGUMENT for a name that the plan does
+ * not have, or that comes twice with different addresses. */
 TUNESMITH_API tunesmith_status tunesmith_plan_launch_named(const tunesmith_plan* plan, const char* const* names,
                                                            void* const* addresses, size_t count, tunesmith_stream stream);
 /* Prepares and launches in one call; `addresses` are in the order of tunesmith_problem_arrays. The addresses determine the

@@ -162,7 +162,8 @@ class Plan {
   /// Launches an operation with two arrays.
   void launch(const void* x, void* y, Stream stream = nullptr) const;
   /// Launches with arrays by name, in any order; optional arrays may be omitted. Slower than by order, because it compares
-  /// names. Throws Error(invalid_argument) for a name that arrays() does not have.
+  /// names. Throws Error(invalid_argument) for a name that arrays() does not have, or that comes twice with different
+  /// addresses.
   void launch(std::initializer_list<NamedArray> arrays, Stream stream = nullptr) const;
   void launch(std::span<const NamedArray> arrays, Stream stream = nullptr) const;
 

@@ -29,7 +29,8 @@ enum class ErrorCode {
 const char* name(ErrorCode code) noexcept;
 
 /// The exception of every function of Tunesmith that throws. what() is one line with the argument, its value and the allowed
-/// values. Safe to copy and to pass between threads.
+/// values; an error in a row program adds the line of the program and a caret below the place. Safe to copy and to pass
+/// between threads.
 class Error : public std::runtime_error {
  public:
   /// Builds the message by streaming the parts in order.

@@ -50,8 +50,6 @@ constexpr bool is_float(DType dtype) noexcept { return dtype <= DType::bf16 || d
 std::string_view name(DType dtype) noexcept;
 /// Parses the name of a type. Throws Error(invalid_argument) with `argument` as the value's name and the allowed types.
 DType parse_dtype(std::string_view text, std::string_view argument = "dtype");
-/// Parses the name of a floating-point type: f32, f16 or bf16. Throws like parse_dtype().
-DType parse_float_dtype(std::string_view text, std::string_view argument = "dtype");
 
 /// A GPU architecture to compile for: {9, 0, 'a'} is sm_90a. A suffix of 0 means none.
 struct Arch {

@@ -128,6 +128,12 @@ TEST_F(CApi, AttentionInOneShotAndByName) {
   expect_message({"no array 'out'", "allowed: q, k, v, o, lse"});
   EXPECT_EQ(tunesmith_plan_launch_named(plan, nullptr, by_name, 4, nullptr), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"names is NULL"});
+  const char* const twice[] = {"o", "v", "k", "q", "k"};
+  void* const different[] = {o, v, k, q, q};
+  EXPECT_EQ(tunesmith_plan_launch_named(plan, twice, different, 5, nullptr), TUNESMITH_INVALID_ARGUMENT);
+  expect_message({"array 'k' is given twice, with different addresses"});
+  void* const equal[] = {o, v, k, q, k};
+  EXPECT_EQ(tunesmith_plan_launch_named(plan, twice, equal, 5, nullptr), TUNESMITH_OK) << tunesmith_last_error();
   tunesmith_plan_destroy(plan);
 }
 
