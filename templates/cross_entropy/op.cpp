@@ -20,7 +20,7 @@ const Config combine_config{{{"variant", std::string("rows")}, {"threads", std::
 }  // namespace
 
 std::string_view summary_of(const CrossEntropyProblem&) noexcept {
-  return "loss[r] = lse(logits[r,:]) - logits[r,targets[r]], and its gradient in the same pass when asked for";
+  return "loss[r] = lse(logits[r,:]) - logits[r,targets[r]], and optionally its gradient in the same pass";
 }
 std::string_view summary_of(const CrossEntropyBackwardProblem&) noexcept {
   return "dlogits[r,:] = dloss[r] * (exp(logits[r,:] - lse[r]) - one_hot(targets[r]))";

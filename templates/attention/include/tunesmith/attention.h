@@ -371,10 +371,9 @@ constexpr void describe_attention_inputs(const AttentionProblem& p, const Arrays
                    .dtype = DType::i32,
                    .present = p.block_mask != BlockMask::internal && !p.mask_mod.empty(),
                    .meaning = "block mask: of each row of tiles, bits of tiles that are not empty, and of full tiles"};
-  if (tiles.present) {
-    const BlockMaskShape shape = block_mask_shape(p);
-    tiles.shape = {fixed(shape.batches), fixed(shape.heads), fixed(shape.rows), fixed(2), fixed(shape.words)};
-  }
+  const BlockMaskShape shape = tiles.present ? block_mask_shape(p) : BlockMaskShape{};
+  tiles.shape = {fixed(shape.batches, "1 or batch"), fixed(shape.heads, "1 or heads"), fixed(shape.rows, "ceil(seq_q / 64)"),
+                 fixed(2), fixed(shape.words, "ceil(seq_kv / 2048)")};
   v.array(arrays.block_mask, tiles);
   v.array(arrays.rng_state, {.name = "rng_state",
                              .dtype = DType::i64,

@@ -130,8 +130,9 @@ constexpr void set_mask_shape(const SoftmaxMask& mask, const SoftmaxRows& of, Ar
     level(fixed(ceil_div(groups, mask.middle), "outer entries"), mask.outer_stride);
     level(size(mask.middle), mask.middle_stride);
   }
-  level(whole ? (of.rows == 0 ? fixed(1) : size(of.rows)) : size(mask.inner, of.rows), mask.row_stride.value_or(of.cols));
-  facts.shape.add(of.rows == 0 ? fixed(0) : size(of.cols));
+  level(whole ? (of.rows == 0 ? fixed(1, "rows") : size(of.rows)) : size(mask.inner, of.rows),
+        mask.row_stride.value_or(of.cols));
+  facts.shape.add(of.rows == 0 ? fixed(0, "cols") : size(of.cols));
   facts.strides.add(1);
 }
 
