@@ -18,6 +18,8 @@ namespace {
 /// not happen to a file that was named by mistake.
 bool is_text_file(const std::filesystem::path& file) {
   constexpr std::string_view database = "SQLite format 3";
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return false;
   std::array<char, 64> bytes{};
   std::ifstream stream(file, std::ios::binary);
   stream.read(bytes.data(), bytes.size());

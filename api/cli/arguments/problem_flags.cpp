@@ -62,7 +62,8 @@ Value value_of(const FieldInfo& field, const std::string& typed) {
   }
   if (kind != FieldKind::number && kind != FieldKind::toggle) return typed;
   Value value = parse_value(typed);
-  const bool digits = typed.find_first_not_of("+-0123456789") == std::string::npos;
+  const bool digits =
+      typed.find_first_not_of("+-0123456789") == std::string::npos && typed.find_first_of("0123456789") != std::string::npos;
   if (digits && !std::holds_alternative<std::int64_t>(value))
     throw Error(ErrorCode::invalid_argument, field.name, " is ", typed, "; expected a number that fits 64 bits");
   return value;

@@ -122,7 +122,13 @@ void check_files(const Op& op, const std::vector<ArrayInfo>& arrays, const Input
 }
 
 void check_outputs(const Op& op, const std::vector<ArrayInfo>& arrays, const FileMap& files) {
-  for (const auto& [name, path] : files) find_array(op, arrays, name, &ArrayInfo::output, "--output");
+  std::map<std::filesystem::path, std::string> writers;
+  for (const auto& [name, path] : files) {
+    find_array(op, arrays, name, &ArrayInfo::output, "--output");
+    if (const auto [other, is_new] = writers.emplace(path.lexically_normal(), name); !is_new)
+      throw Error(ErrorCode::invalid_argument, "--output writes ", other->second, " and ", name, " to '", path.string(),
+                  "'; expected a file for each array");
+  }
 }
 
 HostArrays::HostArrays(const std::vector<ArrayInfo>& arrays) {

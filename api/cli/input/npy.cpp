@@ -76,7 +76,11 @@ void NpyReader::read(std::byte* to, std::int64_t bytes) {
 
 void check_writable(const fs::path& path) {
   std::error_code error;
-  if (fs::is_directory(path, error)) fail(path, "is a folder; expected the name of a file to write");
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) fail(path, "is a folder; expected the name of a file to write");
+  // The file is replaced as a whole: a device such as /dev/null would become a file, for all programs.
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    fail(path, "is not a regular file; expected the name of a file to write");
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   if (!fs::is_directory(folder, error)) fail(path, "cannot be written: there is no folder '", folder.string(), "'");
   if (access(folder.c_str(), W_OK | X_OK) != 0)

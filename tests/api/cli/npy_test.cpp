@@ -3,6 +3,7 @@
 #include "api/cli/input/npy.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -171,6 +172,10 @@ TEST_F(NpyFile, SaysWhyItCannotBeWritten) {
   EXPECT_NE(message_of([this] { NpyWriter writer(folder_ / "none" / "a.npy"); }).find("there is no folder"),
             std::string::npos);
   EXPECT_NE(message_of([this] { NpyWriter writer(folder_); }).find("is a folder"), std::string::npos);
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_NE(message_of([&] { NpyWriter writer(pipe); }).find("is not a regular file"), std::string::npos);
+  EXPECT_TRUE(fs::is_fifo(pipe));
 }
 
 }  // namespace

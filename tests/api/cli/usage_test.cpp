@@ -1,5 +1,7 @@
 // Wrong usage: exit code 2, one line that names what was wrong and what would be right, nothing on stdout, nothing written.
 
+#include <sys/stat.h>
+
 #include "tests/api/cli/process.h"
 
 namespace tunesmith::cli {
@@ -96,6 +98,10 @@ TEST_F(CliTest, ATextFileIsNoCache) {
                   {"--cache is '" + spec + "'; expected a cache file, this is a text file"});
   expect_rejected({"cache", "list", "--cache", spec}, {"this is a text file"});
   EXPECT_EQ(files(), std::vector<std::string>{"problems.json"});
+  const std::string pipe = path("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const Outcome kept_in_memory = run({"cache", "list", "--cache", pipe});  // and does not wait for a writer
+  EXPECT_NE(kept_in_memory.err.find("is not a regular file"), std::string::npos) << kept_in_memory.err;
   const std::string damaged = write("damaged.db", std::string(100, '\0') + "SQLite");
   EXPECT_EQ(run({"cache", "list", "--cache", damaged}).code, 0);
 }
@@ -116,6 +122,11 @@ TEST_F(CliTest, WrongSettingsAreRejected) {
                   {"variant is 'best'", "warp, block, hybrid, cluster", "two_pass"});
   expect_rejected(with({"--device", "host", "--config", "threads=64", "--config", "threads=32"}), {"threads", "twice"});
   expect_rejected(with({"--device", "host", "--cache", folder_.string()}), {"--cache", "folder"});
+  expect_rejected({"run", "softmax", "--rows", "", "--cols", "8"}, {"rows is ''; expected an integer"});
+  expect_rejected({"run", "softmax", "--rows", "-", "--cols", "8"}, {"rows is '-'; expected an integer"});
+  expect_rejected({"run", "cross_entropy", "--rows", "4", "--cols", "8", "--device", "host", "--output", "loss=a.npy",
+                   "--output", "lse=./a.npy"},
+                  {"--output writes loss and lse to './a.npy'; expected a file for each array"});
   expect_rejected(with({"--device", "host", "--seed", "x"}), {"--seed is 'x'; allowed: 0 to "});
   expect_rejected(with({"--device", "host", "--seed", "-3"}), {"--seed is '-3'; allowed: 0 to "});
   expect_rejected({"source", "softmax", "--rows", "4", "--cols", "8", "--arch", "hopper"}, {"hopper", "sm_90a"});
