@@ -97,13 +97,12 @@ SpecProblem make_problem(const std::vector<Axis>& axes, const std::vector<std::s
       }
   if (op == nullptr) fail(entry, " has no \"op\"; expected the name of an operation, e.g. \"softmax\"");
 
-  std::vector<std::string> allowed;
+  std::vector<std::string> allowed{"op"};
   for (const FieldInfo& field : op->problem_fields()) allowed.emplace_back(field.name);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     if (axes[i].key == "op") continue;
     if (std::ranges::find(allowed, axes[i].key) == allowed.end())
-      fail(entry, ".", axes[i].key, " is not a field of ", problem.op, did_you_mean(axes[i].key, allowed), " Allowed: op, ",
-           listed(allowed));
+      fail(entry, ".", axes[i].key, " is not a field of ", problem.op, suggestion(axes[i].key, allowed));
     problem.fields.set(axes[i].key, chosen(i).first);
     if (axes[i].is_source) made.sources += (made.sources.empty() ? "" : ", ") + chosen(i).second;
   }
@@ -192,8 +191,7 @@ std::vector<SpecProblem> parse_spec(std::string_view text, const std::filesystem
   const Json spec = parse_strictly(text);
   if (!spec.is_object()) fail("expected an object with the key \"problems\"");
   for (const auto& [key, value] : spec.items())
-    if (key != "problems")
-      fail("unknown key '", key, "' at the top", did_you_mean(key, {"problems"}), "; allowed: problems");
+    if (key != "problems") fail("unknown key '", key, "' at the top", suggestion(key, {"problems"}));
   if (!spec.contains("problems") || !spec["problems"].is_array() || spec["problems"].empty())
     fail("\"problems\" is ",
          !spec.contains("problems")    ? "missing"
