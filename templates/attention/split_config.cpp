@@ -122,7 +122,7 @@ std::string why_no_cluster(const TypedConfig& config, const DeviceInfo& device) 
 }  // namespace
 
 std::string why_split_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
-  if (device.arch.number() < 80) return "split takes sm_80 or later; the device is " + tunesmith::name(device.arch);
+  if (device.arch.number() < 80) return "split needs sm_80 or later; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "split multiplies f16 and bf16; dtype is f32";
   if (settings.dropout > 0) return "split has no dropout";
   if (rows_of(settings) > most_rows)

@@ -28,22 +28,22 @@ std::string why_simt_invalid(const TypedConfig& config, const Settings& settings
 }
 
 std::string why_wgmma_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
-  if (tunesmith::name(device.arch) != "sm_90a") return "wgmma is sm_90a's; the device is " + tunesmith::name(device.arch);
+  if (tunesmith::name(device.arch) != "sm_90a") return "wgmma needs sm_90a; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "wgmma multiplies f16 and bf16; dtype is f32";
   for (const Side side : {Side::q, Side::k, Side::v, Side::o})
     if (settings.vector(side) < 8)
       return std::string("TMA needs rows that are aligned to 16 bytes; those of ") +
              side_names[static_cast<std::size_t>(side)] + " are not";
-  if (settings.positions(Side::k) == 0) return "TMA has no empty arrays, and there are no keys";
+  if (settings.positions(Side::k) == 0) return "TMA cannot read empty arrays, and there are no keys";
   for (const Side side : {Side::q, Side::k, Side::v})
     if (settings.broadcasts(side))
-      return std::string("TMA has no strides of 0; ") + side_names[static_cast<std::size_t>(side)] + " has one";
+      return std::string("TMA needs strides above 0; ") + side_names[static_cast<std::size_t>(side)] + " has a stride of 0";
   if (config.ping_pong && config.tile_q == 64) return "ping_pong is 1, but tile_q is 64: there is one warpgroup";
   // K/V tiles that are fully masked for the first warpgroup of a block and not for the last one.
   if (const std::int64_t ahead = (config.tile_q - 64 + config.tile_kv - 1) / config.tile_kv;
       settings.bounded_right() && !config.ping_pong && ahead > config.stages)
-    return "the first queries of a block would have to skip " + std::to_string(ahead) + " K/V tiles; with " +
-           std::to_string(config.stages) + " stages they can skip as many";
+    return "the first queries of a block would have to skip " + std::to_string(ahead) +
+           " K/V tiles; they can skip at most " + std::to_string(config.stages) + ", the stages";
   const int limit = config.tile_q == 256 ? 112 : config.tile_q == 192 ? 160 : 240;
   if (const int registers = config.registers_needed(settings); registers > limit)
     return "tiles of these sizes take " + std::to_string(registers) + " registers a thread; there are " +
@@ -55,7 +55,7 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
 }
 
 std::string why_mma_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
-  if (device.arch.number() < 80) return "mma takes sm_80 or later; the device is " + tunesmith::name(device.arch);
+  if (device.arch.number() < 80) return "mma needs sm_80 or later; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "mma multiplies f16 and bf16; dtype is f32";
   if (config.tile_q != 16 * config.warps && config.tile_q != 32 * config.warps)
     return "tile_q is " + std::to_string(config.tile_q) + " with " + std::to_string(config.warps) +

@@ -86,7 +86,8 @@ std::int64_t pipeline_control_bytes(const TypedConfig& config, const Shape& shap
 }
 
 std::string why_not_streamed(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  if (tunesmith::name(device.arch) != "sm_90a") return "pipeline is sm_90a's; the device is " + tunesmith::name(device.arch);
+  if (tunesmith::name(device.arch) != "sm_90a")
+    return "pipeline needs sm_90a; the device is " + tunesmith::name(device.arch);
   if (shape.pipeline_part_bytes == 0)
     return "pipeline is for softmax, log_softmax and their gradients without masks, causal and valid_cols, and for "
            "cross_entropy with a gradient, without label smoothing, argmax and num_correct; not for f64";
