@@ -83,6 +83,7 @@ int run(const RunFlags& flags) {
   Engine engine(options);
   RunReport report;
   report.problem = problem;
+  if (op.name() != problem.op) report.shipped_program = op.name();
   report.device = engine.device();
   if (report.device.kind == DeviceInfo::Kind::host && options.device == "auto")
     std::fputs("tunesmith: no GPU here; the host executor runs the same generated source on the CPU\n", stderr);

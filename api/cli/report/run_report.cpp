@@ -118,7 +118,8 @@ void report_binary(RunReport& report, const Plan& plan) {
 
 std::string to_table(const RunReport& report) {
   std::vector<std::pair<std::string, std::string>> rows{
-      {"operation", report.problem.op},
+      {"operation",
+       report.shipped_program.empty() ? report.problem.op : report.shipped_program + ", a " + report.problem.op},
       {"problem", brief(report.problem)},
       {"device", device_text(report)},
       {"variant", report.config.variant()},

@@ -13,6 +13,7 @@ namespace tunesmith::cli {
 
 struct RunReport {
   Problem problem;
+  std::string shipped_program{};  ///< the name by which a shipped row program was called; empty for other operations
   DeviceInfo device;
   Config config;
   Origin origin = Origin::by_default;

@@ -140,6 +140,8 @@ TEST_F(CliTest, ShippedProgramsAndTheirGradientsAreOperations) {
         run_json({"run", op, "--device", "host", "--rows", "5", "--cols", "77", "--dtype", "bf16", "--numbers", "eps=1e-3"});
     EXPECT_EQ(result["verified"], true) << op;
   }
+  const std::string report = run({"run", "layer_norm", "--device", "host", "--rows", "5", "--cols", "77"}).out;
+  EXPECT_TRUE(report.starts_with("operation  layer_norm, a row_program\n")) << report;
 }
 
 // The numbers are those of torch.nn.functional.cross_entropy(logits, probabilities, reduction="none", label_smoothing=0.1).
