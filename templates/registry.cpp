@@ -66,8 +66,10 @@ const Op& find_op(std::string_view name) {
   for (const Op* op : shipped_program_ops())
     if (op->name() == name) return *op;
   std::string known;
-  for (const Op* op : all_ops()) known += (known.empty() ? "" : ", ") + std::string(op->name());
-  throw Error(ErrorCode::invalid_argument, "op is '", name, "'; allowed: ", known);
+  for (const Op* op : all_ops())
+    if (!op->is_internal()) known += (known.empty() ? "" : ", ") + std::string(op->name());
+  throw Error(ErrorCode::invalid_argument, "op is '", name, "'; allowed: ", known,
+              ", and shipped row programs such as layer_norm");
 }
 
 }  // namespace tunesmith

@@ -86,7 +86,8 @@ void require_operation(const std::string& name) {
   if (std::ranges::find(shipped_program_ops(), name, &Op::name) != shipped_program_ops().end()) return;
   std::string known;
   for (const std::string& each : names) known += (known.empty() ? "" : ", ") + each;
-  throw Error(ErrorCode::invalid_argument, "op is '", name, "'; allowed: ", known);
+  throw Error(ErrorCode::invalid_argument, "op is '", name, "'; allowed: ", known,
+              ", and shipped row programs such as layer_norm");
 }
 
 std::vector<FieldInfo> operation_fields(const std::string& name) {

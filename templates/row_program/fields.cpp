@@ -320,8 +320,8 @@ void adopt(RowProgramProblem& problem, const RowProgramArrays& arrays) {
   const auto check_rest = [](const auto& addresses, std::size_t declared_count, const char* which) {
     for (std::size_t i = declared_count; i < addresses.size(); ++i)
       if (addresses[i] != nullptr)
-        throw Error(ErrorCode::invalid_argument, which, "[", i, "] is given, but the program has ", declared_count, " ",
-                    which, "; expected null pointers after them");
+        throw Error(ErrorCode::invalid_argument, which, "[", i, "] is given, but the program has ", declared_count,
+                    "; expected null pointers after the last one");
   };
   check_rest(arrays.inputs, inputs, "inputs");
   check_rest(arrays.outputs, outputs, "outputs");

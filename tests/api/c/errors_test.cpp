@@ -76,7 +76,8 @@ TEST_F(CApi, BadInputArrivesAsStatusAndMessage) {
   tunesmith_plan* plan = nullptr;
   tunesmith_problem* unknown = nullptr;
   EXPECT_EQ(tunesmith_problem_create("softmacks", &unknown), TUNESMITH_INVALID_ARGUMENT);
-  expect_message({"softmacks", "softmax"});
+  expect_message(
+      {"op is 'softmacks'; allowed: softmax", "linear_cross_entropy, and shipped row programs such as layer_norm"});
   EXPECT_EQ(unknown, nullptr);
   tunesmith_problem_set_int(problem_, "rows", -4);
   tunesmith_problem_set_int(problem_, "cols", 8);

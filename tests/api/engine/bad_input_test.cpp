@@ -49,7 +49,9 @@ class BadInput : public testing::Test {
 SoftmaxProblem small(DType dtype = DType::f32) { return SoftmaxProblem::contiguous(8, 16, dtype); }
 
 TEST_F(BadInput, UnknownOperation) {
-  rejects_problem({"softmacks", {{"rows", 8}, {"cols", 100}}}, {"softmacks", "softmax"});
+  rejects_problem({"softmacks", {{"rows", 8}, {"cols", 100}}},
+                  {"op is 'softmacks'; allowed: softmax", "cross_entropy_combine, rms_norm",
+                   "and shipped row programs such as layer_norm"});
   rejects_problem({"", {}}, {"softmax"});
 }
 
