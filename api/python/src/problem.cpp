@@ -54,6 +54,16 @@ std::string render_source(const CheckedFields& problem, const std::string& arch,
   return render(*parsed, parsed->complete_config(device, config_from(config)));
 }
 
+/// Returns the value of an int, or of an object that stands for one, such as numpy.int64.
+std::int64_t integer_from(nb::handle value, const std::string& name) {
+  const nb::object integer = nb::steal(PyNumber_Index(value.ptr()));
+  if (!integer.is_valid()) throw nb::python_error();
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(integer.ptr(), &overflow);
+  if (overflow != 0) throw Error(ErrorCode::invalid_argument, name, " does not fit 64 bits; expected an integer of 64 bits");
+  return number;
+}
+
 }  // namespace
 
 Fields fields_from(nb::handle dictionary) {
@@ -70,7 +80,7 @@ Fields fields_from(nb::handle dictionary) {
     else if (nb::isinstance<nb::float_>(value))
       fields.set(name, nb::cast<double>(value));
     else if (PyIndex_Check(value.ptr()) != 0)
-      fields.set(name, nb::cast<std::int64_t>(nb::steal(PyNumber_Index(value.ptr()))));
+      fields.set(name, integer_from(value, name));
     else if (nb::hasattr(value, "__float__"))  // such as numpy.float32
       fields.set(name, nb::cast<double>(nb::steal(PyNumber_Float(value.ptr()))));
     else

@@ -31,6 +31,21 @@ def test_a_field_of_a_wrong_type_is_a_type_error() -> None:
         tunesmith.Problem("softmax", rows=[1], cols=8)
 
 
+def test_an_integer_beyond_64_bits_is_a_value_error() -> None:
+    for rows in (2**63, -(2**63) - 1, 10**5000):
+        with pytest.raises(errors.InvalidArgument, match="rows does not fit 64 bits; expected an integer of 64 bits"):
+            tunesmith.Problem("softmax", rows=rows, cols=8)
+
+
+def test_an_exception_of_an_index_is_kept() -> None:
+    class Broken:
+        def __index__(self) -> int:
+            raise KeyError("broken")
+
+    with pytest.raises(KeyError, match="broken"):
+        tunesmith.Problem("softmax", rows=Broken(), cols=8)
+
+
 @pytest.mark.parametrize(
     ("code", "builtin"),
     [
