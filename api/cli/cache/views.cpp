@@ -99,6 +99,7 @@ std::string record_listing(const TuningRecord& record, CurrentVersion& version) 
 }
 
 std::string trials_table(std::vector<Trial> trials) {
+  if (trials.empty()) return "no trials: records that ship, and records imported from JSON lines, have none\n";
   std::ranges::stable_sort(trials, {},
                            [](const Trial& trial) { return std::pair(trial.status != "timed", trial.median_us); });
   std::vector<std::vector<std::string>> rows;

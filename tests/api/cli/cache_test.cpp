@@ -288,6 +288,8 @@ TEST_F(CacheCommandTest, RecordsTravelAsText) {
   EXPECT_EQ(records[0]["config"], current_record(256).config);
   EXPECT_EQ(run({"cache", "export", "--records", path("again.jsonl"), "--cache", path("other.db")}).code, 0);
   EXPECT_EQ(read("again.jsonl"), text);
+  const std::string shown = run({"cache", "show", "1", "--cache", path("other.db")}).out;
+  EXPECT_NE(shown.find("\n\nno trials: "), std::string::npos) << shown;
 
   write("broken.jsonl", text + "{}\n");
   expect_rejected({"cache", "import", path("broken.jsonl")}, {"broken.jsonl:3", "'op' is missing"}, 1);
