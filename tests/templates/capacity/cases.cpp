@@ -109,6 +109,21 @@ std::vector<Case> random_widths(const DeviceInfo& device, std::int64_t rows, std
   return cases;
 }
 
+std::vector<Case> few_long_rows(const DeviceInfo& device, bool in_buckets) {
+  std::vector<Case> cases;
+  const char* dtype = "f32";
+  for (const auto& [rows, cols] : {std::pair{75, 66528}, {46, 70001}, {150, 99999}})
+    for (const char* of_op : {"softmax", "softmax_backward", "cross_entropy", "layer_norm"}) {
+      const std::string_view op = of_op;
+      dtype = dtype == std::string_view("f32") ? "bf16" : "f32";
+      const Problem problem = normalized(op, "rows=3,cols=" + std::to_string(cols) + ",dtype=" + dtype +
+                                                 (op == "cross_entropy" ? ",reduction=none,gradient=in_place" : ""));
+      const ParsedProblemPtr few = find_op(op).parse(problem)->with({{"rows", std::int64_t{rows}}});
+      cases.push_back({problem, in_buckets ? few->capacity_config(device).value() : few->default_config(device)});
+    }
+  return cases;
+}
+
 std::vector<Case> ragged_widths(const DeviceInfo& device) {
   std::vector<Case> cases;
   for (const std::size_t number : {std::size_t{0}, std::size_t{6}})

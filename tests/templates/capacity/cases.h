@@ -18,6 +18,10 @@ std::vector<Case> bucket_ends_in_every_variant(const DeviceInfo& device);
 /// problems have a few rows.
 std::vector<Case> random_widths(const DeviceInfo& device, std::int64_t rows, std::int64_t most, int count);
 
+/// Returns long rows in the configurations that `device` has for 46 to 150 of them, in kernels for their buckets or for the
+/// exact widths. The problems have three rows.
+std::vector<Case> few_long_rows(const DeviceInfo& device, bool in_buckets);
+
 /// Returns rows with masks and with lengths of their own.
 std::vector<Case> ragged_widths(const DeviceInfo& device);
 

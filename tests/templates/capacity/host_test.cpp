@@ -23,6 +23,10 @@ class CapacityHost : public test::HostKernels {
   /// Compiles each kernel once and verifies all its cases with it. Returns the number of kernels.
   std::size_t verify_shared(const std::vector<Case>& cases) {
     const std::vector<SharedKernel> kernels = test::by_kernel(cases);
+    verify_all(kernels);
+    return kernels.size();
+  }
+  void verify_all(const std::vector<SharedKernel>& kernels) {
     constexpr std::size_t batch = 24;
     for (std::size_t begin = 0; begin < kernels.size(); begin += batch) {
       const std::size_t end = std::min(begin + batch, kernels.size());
@@ -41,7 +45,6 @@ class CapacityHost : public test::HostKernels {
           EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
         }
     }
-    return kernels.size();
   }
 };
 
@@ -60,6 +63,21 @@ TEST_F(CapacityHost, RandomWidthsInTheConfigurationsOfAGpu) {
   const DeviceInfo gpu = generic_device(parse_arch("sm_90a"));
 
   for (const std::int64_t rows : {16384, 32}) verify_shared(test::random_widths(gpu, rows, 100000, 2));
+}
+
+TEST_F(CapacityHost, FewLongRowsInTheConfigurationsOfAGpu) {
+  const DeviceInfo gpu = generic_device(parse_arch("sm_90a"));
+
+  verify_shared(test::few_long_rows(gpu, true));
+
+  std::vector<SharedKernel> exact;
+  std::set<std::string> variants;
+  for (const Case& c : test::few_long_rows(gpu, false)) {
+    exact.push_back({{c}});
+    variants.insert(c.config.variant());
+  }
+  EXPECT_EQ(variants, (std::set<std::string>{"cluster", "grid"}));
+  verify_all(exact);
 }
 
 TEST_F(CapacityHost, RaggedRows) { verify_shared(test::ragged_widths(device_.info())); }

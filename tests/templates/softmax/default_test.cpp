@@ -235,6 +235,7 @@ TEST(SoftmaxDefault, ClustersShareFewLongRows) {
       Expectation{"softmax_backward", "rows=101,cols=35200", of_4},
       Expectation{"softmax_backward", "rows=75,cols=66528", of_8},
       Expectation{"cross_entropy", "rows=130,cols=66000,gradient=in_place", of_4},
+      Expectation{"layer_norm", "rows=60,cols=200000,dtype=bf16", of_8},
   };
   expect(default_of, "", aligned);
   expect(default_of_bucket, "", aligned);
