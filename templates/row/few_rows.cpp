@@ -14,6 +14,7 @@ namespace tunesmith::row {
 namespace {
 
 constexpr std::int64_t most_waves = 16;
+constexpr int most_blocks = 3;  // of a cluster's 256 threads on a multiprocessor
 
 struct Wave {
   TypedConfig config;
@@ -58,6 +59,18 @@ void leave_registers(TypedConfig& config, const Shape& shape) {
   config.register_vectors = std::min(config.register_vectors, most_values / (shape.inputs * shape.vector()));
 }
 
+/// Returns a cluster of this size with as much of the row in registers as `min_blocks` blocks on a multiprocessor allow.
+std::optional<TypedConfig> cluster_of(int blocks_per_row, int min_blocks, const Shape& shape, const DeviceInfo& device) {
+  constexpr int threads = 256;
+  TypedConfig config;
+  config.variant = Variant::cluster;
+  config.blocks_per_row = blocks_per_row;
+  config.registers = is_narrow(shape) && shape.is_loss() ? Registers::packed : Registers::float32;
+  if (!fill_registers(config, threads, min_blocks, shape, device)) return std::nullopt;
+  if (min_blocks == most_blocks) leave_registers(config, shape);
+  return if_valid(config, shape, device);
+}
+
 }  // namespace
 
 // Clusters exchange their results in less time than a grid and are scheduled one by one, so the last wave need not be full.
@@ -65,22 +78,25 @@ void leave_registers(TypedConfig& config, const Shape& shape) {
 // exponentials replace the logits. Unaligned rows gain less from 8 blocks than from 4 that leave half of the device idle.
 // Measured on an H100 for 150 shapes of 39 to 249 rows (bench/LOG.md).
 std::optional<TypedConfig> cluster_for_few_rows(const Shape& shape, const DeviceInfo& device) {
-  constexpr int threads = 256, most_blocks = 3;
   const auto held = static_cast<double>(std::int64_t{most_blocks} * device.sm_count);
   for (const int min_blocks : {most_blocks, 2})
     for (const int size : {4, 8}) {
       if (size == 8 && shape.shifted() && shape.inputs > 1 && is_narrow(shape)) continue;  // up to 1.19 of a grid's time
       const double enough = size == 4 && shape.shifted() ? 0.4 : 0.75;
       if (static_cast<double>(shape.rows_bucket() * size) < enough * held) continue;
-      TypedConfig config;
-      config.variant = Variant::cluster;
-      config.blocks_per_row = size;
-      config.registers = is_narrow(shape) && shape.is_loss() ? Registers::packed : Registers::float32;
-      if (!fill_registers(config, threads, min_blocks, shape, device)) continue;
-      if (min_blocks == most_blocks) leave_registers(config, shape);
-      if (why_invalid(config, shape, device).empty()) return config;
+      if (const auto config = cluster_of(size, min_blocks, shape, device)) return config;
     }
   return std::nullopt;
+}
+
+std::vector<TypedConfig> clusters_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
+  std::vector<TypedConfig> configs;
+  for (const int min_blocks : {most_blocks, 2}) {
+    if (!full && !configs.empty()) break;
+    for (const int size : {4, 8})
+      if (const auto config = cluster_of(size, min_blocks, shape, device)) configs.push_back(*config);
+  }
+  return configs;
 }
 
 bool prefers_grid(const Shape& shape) noexcept {

@@ -18,6 +18,8 @@ bool prefers_grid(const Shape& shape) noexcept;
 bool fills_device(const TypedConfig& grid, const Shape& shape, const DeviceInfo& device);
 /// Returns the grid that needs the fewest waves, if it uses most of the device; for rows that Shape::few_and_long().
 std::optional<TypedConfig> wave_default(const Shape& shape, const DeviceInfo& device);
+/// Returns clusters of 4 and 8 blocks to try.
+std::vector<TypedConfig> clusters_to_try(const Shape& shape, const DeviceInfo& device, bool full);
 /// Returns grids to try, those with the fewest waves first.
 std::vector<TypedConfig> waves_to_try(const Shape& shape, const DeviceInfo& device, bool full);
 

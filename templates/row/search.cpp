@@ -66,8 +66,10 @@ class Geometries {
     const bool shares_rows = few_rows && row_bytes() >= 16 << 10;
     if (row_bytes() <= (full_ ? 8 << 10 : 6 << 10))
       for (const TypedConfig& config : staged_to_try(shape_, device_, full_)) add(config);
-    if (shape_.few_and_long())
+    if (shape_.few_and_long()) {
+      for (const TypedConfig& config : clusters_to_try(shape_, device_, full_)) add(config);
       for (const TypedConfig& config : waves_to_try(shape_, device_, full_)) add(config);
+    }
     if (shares_rows) grids();
     if (!shape_.reduces) readers();
     if (shape_.is_program && shape_.writes && (shape_.sums_rows() || (full_ && row_bytes() >= 16 << 10)))

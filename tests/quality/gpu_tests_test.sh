@@ -29,6 +29,9 @@ printf '%s\n' '[ RUN      ] Gpu.Needed' 'file.cpp:1: Skipped' 'no GPU here' '[  
 E2
 check 1 "0 passed, 0 failed, 1 skipped" "skipped: Gpu.Needed: no GPU here"
 
+echo abc1234 >"$folder/commit"
+check 1 "0 passed, 0 failed, 1 skipped" "$folder was built at abc1234"
+
 program passing <<'E2'
 printf '%s\n' '[ RUN      ] A.One' '[       OK ] A.One (3 ms)' '[ RUN      ] A.Two' '[       OK ] A.Two (4 ms)' "options $*"
 E2

@@ -34,6 +34,8 @@ const char* const shapes[] = {
     "rows=0,cols=64",
     "rows=2048,cols=2048,dtype=bf16,scale=0.125,causal=1,safe=1",
     "rows=64,cols=20000,mask=keep,valid_cols=1",
+    "rows=75,cols=66528",
+    "rows=60,cols=71755,dtype=bf16",
 };
 const char* const archs[] = {"sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"};
 
@@ -87,6 +89,16 @@ TEST(SoftmaxSpace, EveryCandidateIsValidDistinctAndWellFormedAndTheDefaultComesF
               full.text.c_str());
   EXPECT_LE(quick.count, 24U) << quick.text;
   EXPECT_LE(full.count, 220U) << full.text;
+}
+
+// Which of 4 and 8 blocks is faster differs between shapes by 10%.
+TEST(SoftmaxSpace, FewLongRowsTryClustersOf4And8Blocks) {
+  const Problem p = normalized("softmax", "rows=57,cols=81120,dtype=bf16");
+  std::string all;
+  for (const Config& config : find_op("softmax").parse(p)->search_space(h100(), Effort::quick)) all += config.text() + "\n";
+  for (const char* cluster : {"variant=cluster,threads=256,blocks_per_row=4,",
+                              "variant=cluster,threads=256,blocks_per_row=8,", "variant=grid,threads=128,"})
+    EXPECT_NE(all.find(cluster), std::string::npos) << cluster << "\n" << all;
 }
 
 TEST(SoftmaxSpace, QuickIsASubsetOfFull) {
