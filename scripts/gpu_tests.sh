@@ -16,6 +16,7 @@ programs=("$build"/tests/*_gpu_test)
   echo "gpu_tests.sh: no $build/tests/*_gpu_test; scripts/pack.sh builds and collects them" >&2
   exit 1
 }
+[[ ! -e $build/commit ]] || echo "gpu_tests.sh: $build was built at $(cat "$build/commit")"
 # As under CTest: tests that tune must not find their problems tuned.
 export TUNESMITH_SYSTEM_CACHE=
 end=$((EPOCHSECONDS + ${GPU_TESTS_TIMEOUT:-1800}))
