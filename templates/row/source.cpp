@@ -136,7 +136,8 @@ std::string least_arch(const TypedConfig& config, const Shape& shape) {
 
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape) {
   const Options& options = shape.options;
-  const std::string least = shape.least_cols == 0 ? "" : std::to_string(shape.least_cols) + " to ";
+  const bool one_width = shape.least_cols == 0 || shape.least_cols == shape.cols;
+  const std::string least = one_width ? "" : std::to_string(shape.least_cols) + " to ";
   std::string what = "cols = " + least + std::to_string(shape.cols) + ", reads " +
                      (shape.backward() ? "two arrays of " : "") + std::string(name(shape.input));
   if (shape.writes) what += ", writes " + std::string(name(shape.output)) + (shape.in_place ? ", in place" : "");
