@@ -43,7 +43,7 @@ struct Size {
 };
 
 /// Returns the size of `text`: COLS or ROWSxCOLS, bounded by the arrays.
-Size size_of(const std::string& text) {
+Size parse_size(const std::string& text) {
   const auto number = [](const std::string& digits, std::int64_t most) {
     return std::clamp<std::int64_t>(std::strtoll(digits.c_str(), nullptr, 10), 1, most);
   };
@@ -57,7 +57,7 @@ std::vector<Size> sizes_of(const std::string& text, std::mt19937_64& random) {
   std::vector<Size> sizes;
   if (text.find(',') != std::string::npos) {
     std::istringstream list(text);
-    for (std::string size; std::getline(list, size, ',');) sizes.push_back(size_of(size));
+    for (std::string size; std::getline(list, size, ',');) sizes.push_back(parse_size(size));
     return sizes;
   }
   std::uniform_real_distribution<double> exponent(0, 17);
@@ -113,18 +113,22 @@ void prepare(Engine& engine, std::vector<Work>& works) {
   });
 }
 
+/// Returns the most elements of any problem.
+std::int64_t most_elements_of(const std::vector<Work>& works) {
+  std::int64_t most = 1;
+  for (const Work& work : works)
+    most = std::max(most, work.problem.fields.integer("rows") * work.problem.fields.integer("cols"));
+  return most;
+}
+
 /// Addresses for every problem: arrays at the same position share a buffer.
 class Arrays {
  public:
-  Arrays(Engine& engine, const std::vector<Work>& works) {
-    std::int64_t elements = 1, values = most_cols;
-    for (const Work& work : works) {
-      const std::int64_t rows = work.problem.fields.integer("rows");
-      elements = std::max(elements, rows * work.problem.fields.integer("cols"));
-      values = std::max(values, rows);
-    }
-    numbers_.push_back(random_numbers(engine, DType::bf16, 2 * elements, 1));
-    for (int i = 0; i < 12; ++i) others_.emplace_back(engine, i == 0 || i == 1 ? elements * 4 : values * 8);
+  Arrays(Engine& engine, const std::vector<Work>& works)
+      : numbers_(random_numbers(engine, DType::bf16, 2 * most_elements_of(works), 1)) {
+    std::int64_t values = most_cols;  // of arrays [row] and [col]
+    for (const Work& work : works) values = std::max(values, work.problem.fields.integer("rows"));
+    for (int i = 0; i < 12; ++i) others_.emplace_back(engine, i == 0 || i == 1 ? numbers_.bytes() : values * 8);
     for (DeviceBuffer& buffer : others_) engine.parts().device->fill(buffer.data(), 0, buffer.bytes());
   }
   std::vector<void*> of(const Plan& plan) {
@@ -133,7 +137,7 @@ class Arrays {
     for (const ArrayInfo& info : plan.arrays()) {
       const bool is_rows = info.shape.size() == 2;
       if (!info.in_place_of.empty() || (is_rows && addresses.empty()))
-        addresses.push_back(numbers_.front().data());
+        addresses.push_back(numbers_.data());
       else
         addresses.push_back(others_.at(is_rows ? large++ : small++).data());
     }
@@ -141,7 +145,8 @@ class Arrays {
   }
 
  private:
-  std::vector<DeviceBuffer> numbers_, others_;
+  DeviceBuffer numbers_;
+  std::vector<DeviceBuffer> others_;
 };
 
 struct Ratio {

@@ -3,8 +3,8 @@
 # machine that the build was carried to (scripts/pack.sh). Lists skipped and failed tests. The last line is
 # "N passed, N failed, N skipped"; fails if a test failed or none ran. Each program runs as GPU_TESTS_SHARDS processes that share
 # its tests (default 1), GPU_TESTS_JOBS processes at a time (default 4). The processes take the GPUs of the machine, or those in
-# CUDA_VISIBLE_DEVICES, in turn, so that each sees one. low_memory_gpu_test, which fills the GPU's memory, runs
-# after all others and alone. What is unfinished after GPU_TESTS_TIMEOUT seconds (default 1800) is ended and has failed.
+# CUDA_VISIBLE_DEVICES, in turn, so that each sees one. low_memory_gpu_test, which fills the GPU's memory, runs after all others
+# and alone. What is unfinished after GPU_TESTS_TIMEOUT seconds (default 1800) is ended and has failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
@@ -33,8 +33,8 @@ run() {
   name=$(basename "$program")
   ((GTEST_TOTAL_SHARDS == 1)) || name+=" (shard $shard)"
   log=$logs/$name
-  CUDA_VISIBLE_DEVICES=$gpu GTEST_SHARD_INDEX=$shard timeout --kill-after=10 $((left > 0 ? left : 1)) "$program" --gtest_color=no "$@" >"$log" 2>&1 ||
-    status=$?
+  CUDA_VISIBLE_DEVICES=$gpu GTEST_SHARD_INDEX=$shard timeout --kill-after=10 $((left > 0 ? left : 1)) \
+    "$program" --gtest_color=no "$@" >"$log" 2>&1 || status=$?
   echo "gpu_tests.sh: $name ended with status $status" >>"$log"
   echo "$name: $(grep -Ec '^\[       OK \] .* ms\)$' "$log") passed, $((SECONDS - start)) s"
 }

@@ -19,6 +19,15 @@ Dim3 folded_grid(std::int64_t blocks, std::int64_t unit) {
   return {static_cast<std::uint32_t>(wide), static_cast<std::uint32_t>(folds), 1};
 }
 
+KernelLaunch folded_launch(const char* entry, std::int64_t blocks, std::int64_t threads, std::int64_t dynamic_smem_bytes) {
+  KernelLaunch launch;
+  launch.entry = entry;
+  launch.grid = folded_grid(blocks);
+  launch.block = {static_cast<std::uint32_t>(threads), 1, 1};
+  launch.dynamic_smem_bytes = dynamic_smem_bytes;
+  return launch;
+}
+
 int most_cluster_blocks(const DeviceInfo& device) noexcept {
   return device.arch.number() == 90 ? 2 * device.max_cluster_blocks : device.max_cluster_blocks;
 }

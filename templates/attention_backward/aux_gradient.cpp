@@ -36,15 +36,6 @@ std::int64_t blocks_of(std::int64_t elements) {
   return std::clamp<std::int64_t>((elements + aux_threads - 1) / aux_threads, 1, 1024);
 }
 
-KernelLaunch launch_of(const char* entry, std::int64_t blocks, std::int64_t block_threads, std::int64_t smem_bytes) {
-  KernelLaunch launch;
-  launch.entry = entry;
-  launch.grid = folded_grid(blocks);
-  launch.block = {static_cast<std::uint32_t>(block_threads), 1, 1};
-  launch.dynamic_smem_bytes = smem_bytes;
-  return launch;
-}
-
 /// Returns a launch that evaluates derivatives by the element of read number `wanted`.
 LaunchPlan term_plan(const Settings& settings, const AuxElements& elements, int wanted, std::int64_t rows,
                      std::int64_t keys) {
@@ -163,15 +154,15 @@ void add_aux_launches(const TypedConfig& config, const Settings& settings, bool 
   if (elements == 0) return;
   const attention::Settings& forward = settings.forward;
   const std::int64_t tile_q = kept(config, settings), tiles = (forward.seq_q + tile_q - 1) / tile_q;
-  kernels.push_back(launch_of("attention_backward_aux_start", blocks_of(elements), aux_threads, 0));
+  kernels.push_back(folded_launch("attention_backward_aux_start", blocks_of(elements), aux_threads, 0));
   const auto add_terms = [&](const char* entry) {
     if (pairs)
-      kernels.push_back(launch_of(entry, tiles * forward.heads * forward.batch, threads(config, settings),
-                                  aux_smem_bytes(config, settings)));
+      kernels.push_back(folded_launch(entry, tiles * forward.heads * forward.batch, threads(config, settings),
+                                      aux_smem_bytes(config, settings)));
   };
   if (settings.deterministic) add_terms("attention_backward_aux_largest");
   add_terms("attention_backward_aux");
-  kernels.push_back(launch_of("attention_backward_aux_end", blocks_of(elements), aux_threads, 0));
+  kernels.push_back(folded_launch("attention_backward_aux_end", blocks_of(elements), aux_threads, 0));
 }
 
 std::vector<std::vector<std::vector<AuxDerivative>>> aux_derivatives(const Settings& settings,

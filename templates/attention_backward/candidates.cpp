@@ -8,11 +8,15 @@
 namespace tunesmith::attention_backward {
 namespace {
 
+/// Returns kernels for head dimensions up to 64: for dk and dv, and for dq.
+std::vector<MmaPass> narrow_passes() {
+  return {
+      {4, 128, 32, 2, false}, {4, 64, 64, 2, false}, {8, 128, 64, 2, false}, {4, 64, 32, 2, false}, {4, 64, 64, 1, false}};
+}
+
 /// Returns kernels for dk and dv, the best guess first.
 std::vector<MmaPass> key_passes(std::int64_t widest) {
-  if (widest <= 64)
-    return {
-        {4, 128, 32, 2, false}, {4, 64, 64, 2, false}, {8, 128, 64, 2, false}, {4, 64, 32, 2, false}, {4, 64, 64, 1, false}};
+  if (widest <= 64) return narrow_passes();
   if (widest <= 128)
     return {{4, 64, 32, 2, false}, {8, 128, 32, 2, false}, {4, 64, 32, 1, false},
             {8, 64, 64, 2, true},  {4, 64, 16, 2, false},  {8, 64, 32, 1, true}};
@@ -22,9 +26,7 @@ std::vector<MmaPass> key_passes(std::int64_t widest) {
 
 /// Returns kernels for dq, the best guess first.
 std::vector<MmaPass> query_passes(std::int64_t widest) {
-  if (widest <= 64)
-    return {
-        {4, 128, 32, 2, false}, {4, 64, 64, 2, false}, {8, 128, 64, 2, false}, {4, 64, 32, 2, false}, {4, 64, 64, 1, false}};
+  if (widest <= 64) return narrow_passes();
   if (widest <= 128)
     return {{4, 64, 64, 2, false},  {8, 128, 64, 2, false}, {4, 64, 32, 2, false},
             {8, 128, 32, 2, false}, {4, 64, 64, 1, false},  {4, 64, 32, 1, false}};

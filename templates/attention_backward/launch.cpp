@@ -17,15 +17,6 @@ using namespace attention_backward;
 
 namespace {
 
-KernelLaunch launch_of(const char* name, std::int64_t blocks, std::int64_t threads, std::int64_t smem_bytes) {
-  KernelLaunch launch;
-  launch.entry = name;
-  launch.grid = folded_grid(blocks);
-  launch.block = {static_cast<std::uint32_t>(threads), 1, 1};
-  launch.dynamic_smem_bytes = smem_bytes;
-  return launch;
-}
-
 /// Adds the maps of wgmma: boxes of 64 columns (128 bytes) and as many positions of a head as a tile has, or if two kernels
 /// use the maps, as divide the tiles of both.
 void use_tensor_maps(const TypedConfig& config, const Settings& settings, LaunchPlan& plan) {
@@ -102,37 +93,38 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   if (has_queries && forward.seq_kv > 0 && !forward.mask_mod.empty() && forward.block_mask != BlockMask::read)
     add(attention::block_mask_launch(forward));
   if (has_queries)
-    add(launch_of("attention_backward_prepare", tiles(params.rows, prepare_rows(settings)), prepare_threads, 0));
+    add(folded_launch("attention_backward_prepare", tiles(params.rows, prepare_rows(settings)), prepare_threads, 0));
   plan.main_kernel = plan.kernels.size();
   if (wgmma) {
     use_tensor_maps(typed, settings, plan);
     if (typed.has_sums() && !typed.is_ordered(settings)) plan.sums_in_any_order = {"dq"};
     std::int64_t blocks = params.kv_tiles * forward.kv_heads * forward.batch * typed.blocks_of_tile();
     if (typed.persistent) blocks = std::min<std::int64_t>(blocks, device.sm_count);
-    KernelLaunch launch = launch_of(keys_kernel(typed), blocks, typed.block_threads(Pass::keys, settings),
-                                    typed.smem_bytes(Pass::keys, settings));
+    KernelLaunch launch = folded_launch(keys_kernel(typed), blocks, typed.block_threads(Pass::keys, settings),
+                                        typed.smem_bytes(Pass::keys, settings));
     if (const int cluster = std::max(typed.cluster, typed.head_split); cluster > 0) {
       launch.cluster = {static_cast<std::uint32_t>(cluster), 1, 1};
       launch.grid = folded_grid(blocks, launch.cluster.x);
     }
     add(launch);
     if (typed.separate_dq()) {
-      launch = launch_of("attention_backward_queries", params.attention.q_tiles * forward.heads * forward.batch,
-                         typed.block_threads(Pass::queries, settings), typed.smem_bytes(Pass::queries, settings));
+      launch = folded_launch("attention_backward_queries", params.attention.q_tiles * forward.heads * forward.batch,
+                             typed.block_threads(Pass::queries, settings), typed.smem_bytes(Pass::queries, settings));
       launch.overlaps = device.kind == DeviceInfo::Kind::cuda;
       add(launch);
     }
     if (typed.has_sums())
-      add(launch_of("attention_backward_dq", tiles(params.rows / 16 * (sums_columns(settings) / 64), wgmma_dq_threads / 32),
-                    wgmma_dq_threads, 0));
+      add(folded_launch("attention_backward_dq",
+                        tiles(params.rows / 16 * (sums_columns(settings) / 64), wgmma_dq_threads / 32), wgmma_dq_threads,
+                        0));
   }
   if (has_keys && !wgmma)
-    add(launch_of("attention_backward_keys", params.kv_tiles * forward.kv_heads * forward.batch,
-                  typed.block_threads(Pass::keys, settings), typed.smem_bytes(Pass::keys, settings)));
+    add(folded_launch("attention_backward_keys", params.kv_tiles * forward.kv_heads * forward.batch,
+                      typed.block_threads(Pass::keys, settings), typed.smem_bytes(Pass::keys, settings)));
   if (has_queries && !wgmma)
-    add(launch_of("attention_backward_queries", params.attention.q_tiles * forward.heads * forward.batch,
-                  typed.block_threads(Pass::queries, settings), typed.smem_bytes(Pass::queries, settings)));
-  if (has_heads_kernel(settings)) add(launch_of("attention_backward_heads", forward.heads, heads_threads, 0));
+    add(folded_launch("attention_backward_queries", params.attention.q_tiles * forward.heads * forward.batch,
+                      typed.block_threads(Pass::queries, settings), typed.smem_bytes(Pass::queries, settings)));
+  if (has_heads_kernel(settings)) add(folded_launch("attention_backward_heads", forward.heads, heads_threads, 0));
   add_aux_launches(typed, settings, has_queries && has_keys, plan.kernels);
   if (!settings.deterministic)
     for (const std::string& array : settings.daux.arrays()) plan.sums_in_any_order.push_back(array);

@@ -128,10 +128,7 @@ std::optional<TypedConfig> medium_loss(const TypedConfig& best, const Shape& sha
 /// code for the ends of unaligned rows: 1.1 to 1.6 times the time of the kernel for the width, clusters 1.0 to 1.1.
 TypedConfig few_rows_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
   if (!shape.shifted()) return best;
-  if (prefers_grid(shape)) {
-    const std::optional<TypedConfig> cluster = cluster_for_few_rows(shape, device);
-    return cluster ? with_hints(*cluster, shape, device) : best;
-  }
+  if (prefers_grid(shape)) return cluster_for_few_rows(shape, device).value_or(best);
   if (best.variant == Variant::cluster && best.blocks_per_row == 4 && size_of(shape.input) >= 4 && shape.inputs == 1 &&
       !shape.is_loss()) {
     TypedConfig config = best;

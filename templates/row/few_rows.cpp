@@ -84,7 +84,7 @@ std::optional<TypedConfig> cluster_for_few_rows(const Shape& shape, const Device
       if (size == 8 && shape.shifted() && shape.inputs > 1 && is_narrow(shape)) continue;  // up to 1.19 of a grid's time
       const double enough = size == 4 && shape.shifted() ? 0.4 : 0.75;
       if (static_cast<double>(shape.rows_bucket() * size) < enough * held) continue;
-      if (const auto config = cluster_of(size, min_blocks, shape, device)) return config;
+      if (const auto config = cluster_of(size, min_blocks, shape, device)) return with_hints(*config, shape, device);
     }
   return std::nullopt;
 }
@@ -123,7 +123,7 @@ std::optional<TypedConfig> wave_default(const Shape& shape, const DeviceInfo& de
     if (wave.use >= enough && better) best = wave;
   }
   if (best.waves == 0) return std::nullopt;
-  return best.config;
+  return with_hints(best.config, shape, device);
 }
 
 std::vector<TypedConfig> waves_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
