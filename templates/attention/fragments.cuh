@@ -17,8 +17,7 @@ struct AlignedChunks {
 };
 
 /// Copies rows [first, first + rows) of a head, `width` elements each, to a swizzled tile `tile_at` bytes from `shared`;
-/// rows from `end` on become zeros. Called by `threads` threads, this one is `thread`. Complete after async_copy_wait and a
-/// barrier of these threads.
+/// rows from `end` on become zeros. `threads` threads call it. Complete after async_copy_wait and a barrier of them.
 template <typename Chunks, typename Element, int threads, int rows, int width, int vector>
 __device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* shared,
                                           int tile_at, int thread) {

@@ -80,21 +80,25 @@ __device__ __forceinline__ uint32 pack_bytes<e5m2>(float low, float high) {
          ((b >> 24 & 0x80u) | narrow_magnitude<2, 15, 0x7bu>(b & 0x7fffffffu)) << 8;
 #endif
 }
-/// Rounds to the nearest integer, ties to even; beyond the ends gives the ends, NaN 0.
+/// Rounds to the nearest integer, ties to even; beyond the ends gives the ends, NaN 0. The result is the low byte.
 __device__ __forceinline__ uint32 byte_of_integer(float value) {
 #ifdef TUNESMITH_HOST_EXECUTOR
   if (value != value) return 0;
   const float limited = value < -128.0f ? -128.0f : (value > 127.0f ? 127.0f : value);
-  return static_cast<uint32>(static_cast<int>(__builtin_rintf(limited))) & 0xffu;
+  return static_cast<uint32>(static_cast<int>(__builtin_rintf(limited)));
 #else
   uint32 rounded;
   asm("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(rounded) : "f"(value));
-  return rounded & 0xffu;
+  return rounded;
 #endif
 }
 template <>
 __device__ __forceinline__ uint32 pack_bytes<i8>(float low, float high) {
-  return byte_of_integer(low) | byte_of_integer(high) << 8;
+#ifdef TUNESMITH_HOST_EXECUTOR
+  return (byte_of_integer(low) & 0xffu) | (byte_of_integer(high) & 0xffu) << 8;
+#else
+  return __byte_perm(byte_of_integer(low), byte_of_integer(high), 0x4440) & 0xffffu;
+#endif
 }
 
 template <>

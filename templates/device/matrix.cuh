@@ -12,8 +12,7 @@
 // load_matrix_x4 loads four matrices of 8 rows of 16 bytes. Lane i passes the address of row i % 8 of matrix i / 8; r[j] is
 // this lane's share of matrix j: elements 2t and 2t+1 of row g or, transposed, of column g. Addresses by lane:
 //   A                             row lane % 16,                    k from lane / 16 * 8;      r is a
-//   B of 16 columns, [column][k]  column lane / 16 * 8 + lane % 8,  k from lane / 8 % 2 * 8;   r is b of columns 0 to 7,
-//                                 then b of columns 8 to 15 (K)
+//   B of 16 columns, [column][k]  column lane / 16 * 8 + lane % 8,  k from lane / 8 % 2 * 8;   r is b of each 8 columns (K)
 //   B of 16 columns, [k][column]  k lane % 16,                      columns from lane / 16 * 8, transposed (V)
 // All 32 lanes call these functions together, except the copies.
 #pragma once

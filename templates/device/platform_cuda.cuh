@@ -158,6 +158,7 @@ __device__ __forceinline__ uint64 evict_last_policy() {
   TUNESMITH_IF(evict_first, access("ld.global.L2::cache_hint", TUNESMITH_POLICY, , "l"(evict_first_policy()))) \
   TUNESMITH_IF(evict_last, access("ld.global.L2::cache_hint", TUNESMITH_POLICY, , "l"(evict_last_policy())))   \
   TUNESMITH_IF(stay_in_l1, access("ld.global.L1::evict_last", TUNESMITH_NO_POLICY))                            \
+  TUNESMITH_IF(read_only, access("ld.global.nc.L1::evict_last", TUNESMITH_NO_POLICY))                          \
   access("ld.global", TUNESMITH_NO_POLICY);
 
 // Volatile keeps loads in program order with stores, which in-place kernels need. PTX has no 8-bit registers.

@@ -33,6 +33,7 @@ enum class LoadHint {
   no_allocate,  ///< ld.global.nc.L1::no_allocate: read-only path; not for memory that the kernel writes
   streaming,    ///< ld.global.cs: likely used once
   stay_in_l1,   ///< ld.global.L1::evict_last: read again by the rows that follow
+  read_only,    ///< ld.global.nc.L1::evict_last: the same of memory that the kernel does not write
   evict_first,  ///< L2 evict_first policy (sm_80 and later)
   evict_last,   ///< L2 evict_last policy (sm_80 and later)
 };

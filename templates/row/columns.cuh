@@ -17,8 +17,9 @@ template <const RowShape& shape>
 using ColumnEdges = typename If<(shape.staged_rows == 0), typename RowFeatures<shape>::Edges,
                                 typename If<(shape.least_cols > 0), GuardedVectors, WholeVectors>::type>::type;
 
-/// `count`: elements per load; divides the vectors of the rows, and is 1 for shifted rows.
-template <typename Element, int count>
+/// `count`: elements per load; divides the vectors of the rows, and is 1 for shifted rows. ptxas may move loads with the
+/// hint read_only before stores, which takes registers.
+template <typename Element, int count, LoadHint hint = LoadHint::stay_in_l1>
 struct Columns {
   static constexpr bool present = true;
   using Value = Compute<Element>;
@@ -32,13 +33,11 @@ struct Columns {
     for (int begin = 0; begin < shape.vector; begin += count) {
       Value part[count];
       if constexpr (whole_vectors<shape>)
-        ColumnEdges<shape>::template load<Element, count, LoadHint::stay_in_l1>(first, column + begin, row.all, inside, 0.0f)
-            .unpack(part);
+        ColumnEdges<shape>::template load<Element, count, hint>(first, column + begin, row.all, inside, 0.0f).unpack(part);
       else if constexpr (shape.least_cols > 0 && count == 1 && sizeof(Element) > 1)  // many may be outside: no branches
-        GuardedVectors::load<Element, count, LoadHint::stay_in_l1>(first, column + begin, row.all, inside, 0.0f)
-            .unpack(part);
+        GuardedVectors::load<Element, count, hint>(first, column + begin, row.all, inside, 0.0f).unpack(part);
       else
-        BranchedEdges::load<Element, count, LoadHint::stay_in_l1>(first, column + begin, row.all, inside, 0.0f).unpack(part);
+        BranchedEdges::load<Element, count, hint>(first, column + begin, row.all, inside, 0.0f).unpack(part);
 #pragma unroll
       for (int j = 0; j < count; ++j) values[begin + j] = part[j];
     }

@@ -60,7 +60,11 @@ std::string element_type(Type type) {
 
 std::string number_type(bool wide) { return wide ? "double" : "float"; }
 
-std::string divisor_type(bool wide) { return wide ? "DoubleDivisor" : "Divisor"; }
+std::string divisor_type(double lower_bound, bool wide) {
+  constexpr double least_normal = 0x1p-126, rounding = 1.001;
+  if (wide) return "DoubleDivisor";
+  return lower_bound >= rounding * least_normal ? "NormalDivisor" : "Divisor";
+}
 
 std::string value_type_text(Type type, bool wide) {
   return type == Type::boolean ? "bool" : type == Type::i32 ? "int" : number_type(wide);

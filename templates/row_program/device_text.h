@@ -13,8 +13,9 @@ std::string element_type(Type type);
 /// `wide`, here and below: the program computes in f64 (computes_in_f64()).
 /// The device type of numbers: "float" or "double".
 std::string number_type(bool wide);
-/// The device type that divides numbers by one number many times: "Divisor" or "DoubleDivisor".
-std::string divisor_type(bool wide);
+/// The device type that divides numbers by one number many times, which is never below `lower_bound`: "Divisor",
+/// "NormalDivisor" or "DoubleDivisor".
+std::string divisor_type(double lower_bound, bool wide);
 /// The device type of values: "float", "double", "int" or "bool".
 std::string value_type_text(Type type, bool wide);
 

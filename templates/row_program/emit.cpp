@@ -85,7 +85,7 @@ class Writer {
                 (node(index).kind == Kind::top ? "[columns_chosen]" : "") + ";\n";
     for (const int index : value_texts_.divisors())
       if (is_rowwise(node(index).kind) == of_rows)
-        text += "    " + divisor_type(wide_) + " " + value_texts_.divisor_name(index) + ";\n";
+        text += "    " + value_texts_.divisor_type_of(index) + " " + value_texts_.divisor_name(index) + ";\n";
     for (const int index : value_texts_.exponentials())
       if (of_rows) text += "    ExponentialOfDifference " + value_texts_.exponential_name(index) + ";\n";
     return text.empty() ? "  struct " + std::string(name) + " {};\n"

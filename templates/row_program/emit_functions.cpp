@@ -79,7 +79,7 @@ std::string ProgramFunctions::derive(int stage) const {
   std::string stores;
   for (const int index : own) stores += store_value_of_row(body, index);
   for (const int index : own_divisors)
-    stores += "    values." + value_texts_.divisor_name(index) + " = " + divisor_type(wide_) + "(" +
+    stores += "    values." + value_texts_.divisor_name(index) + " = " + value_texts_.divisor_type_of(index) + "(" +
               as_number(expression(body, index), node(index).type, wide_) + ");\n";
   for (const int index : own_exponentials)
     stores += "    values." + value_texts_.exponential_name(index) + " = ExponentialOfDifference(" +
@@ -105,7 +105,7 @@ std::string ProgramFunctions::derive_group(int stage) const {
   for (const int index : own)
     stores += "    groups." + value_texts_.name(index) + " = " + bare(expression(body, index)) + ";\n";
   for (const int index : own_divisors)
-    stores += "    groups." + value_texts_.divisor_name(index) + " = " + divisor_type(wide_) + "(" +
+    stores += "    groups." + value_texts_.divisor_name(index) + " = " + value_texts_.divisor_type_of(index) + "(" +
               bare(expression(body, index)) + ");\n";
   const std::string number = std::to_string(stage);
   return "  template <typename Vector>\n" +

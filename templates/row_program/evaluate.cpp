@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "templates/row_program/evaluate_row.h"
+#include "templates/row_program/lower_bound.h"
 #include "templates/row_program/rounding.h"
 
 namespace tunesmith::row_program {
@@ -20,7 +21,7 @@ EvaluatorOf<Real>::EvaluatorOf(Program program, std::int64_t rows, std::int64_t 
     const Type type = program_.numbers[i].type;
     numbers_[i] = round_to_type(type == Type::f32 ? Arithmetic<Real>::type : type, numbers_[i]);
   }
-  find_nonnegative();
+  lower_bounds_ = lower_bounds(program_);
   find_needed();
 }
 
@@ -37,49 +38,6 @@ int EvaluatorOf<Real>::value_of(const Output& output) const {
   const bool rounds = node.operation == Operation::round_to && node.type == output.type && node.type != Type::f32;
   // A value that is rounded from i32 is an integer.
   return rounds && program_.nodes[index(node.operands[0])].type != Type::i32 ? node.operands[0] : output.node;
-}
-
-template <typename Real>
-void EvaluatorOf<Real>::find_nonnegative() {
-  nonnegative_.resize(program_.nodes.size());
-  for (std::size_t n = 0; n < nonnegative_.size(); ++n) {
-    const Node& node = program_.nodes[n];
-    const auto operand = [&](std::size_t i) { return node.operands[i] >= 0 && is_nonnegative(node.operands[i]); };
-    bool result = false;
-    switch (node.operation) {
-      case Operation::constant: result = node.value >= 0; break;
-      case Operation::row_index:
-      case Operation::col_index:
-      case Operation::rows:
-      case Operation::cols:
-      case Operation::rank:
-      case Operation::absolute:
-      case Operation::exp:
-      case Operation::exp2:
-      case Operation::sqrt:
-      case Operation::rsqrt:
-      case Operation::sigmoid:
-      case Operation::uniform: result = true; break;
-      case Operation::multiply: result = node.operands[0] == node.operands[1] || (operand(0) && operand(1)); break;
-      case Operation::add:
-      case Operation::divide:
-      case Operation::minimum: result = operand(0) && operand(1); break;
-      case Operation::maximum: result = operand(0) || operand(1); break;
-      case Operation::scatter: result = operand(1); break;
-      case Operation::select: result = operand(1) && operand(2); break;
-      case Operation::round_to: result = operand(0); break;
-      case Operation::reduced: {
-        const Reduction& r = program_.reductions[index(node.index)];
-        const bool keeps = r.reducer == Reducer::sum || r.reducer == Reducer::mean || r.reducer == Reducer::max ||
-                           r.reducer == Reducer::min;
-        result = (keeps && is_nonnegative(r.operands[0])) || (r.reducer == Reducer::moments && node.part == 1) ||
-                 (r.reducer == Reducer::lse && node.part == 2);
-        break;
-      }
-      default: break;
-    }
-    nonnegative_[n] = result;
-  }
 }
 
 template <typename Real>

@@ -49,7 +49,7 @@ class EvaluatorOf {
   std::int64_t cols() const { return cols_; }
   const std::vector<double>& numbers() const { return numbers_; }
   /// Reports whether the kernel's value of a node cannot be negative.
-  bool is_nonnegative(int node) const { return nonnegative_[static_cast<std::size_t>(node)]; }
+  bool is_nonnegative(int node) const { return lower_bounds_[static_cast<std::size_t>(node)] >= 0; }
   /// Reports whether columns of a node are needed in a pass: for reductions of stage pass + 1, or for outputs.
   bool is_needed(int node, int pass) const {
     return needed_[static_cast<std::size_t>(pass)][static_cast<std::size_t>(node)];
@@ -60,13 +60,12 @@ class EvaluatorOf {
   int value_of(const Output& output) const;
 
  private:
-  void find_nonnegative();
   void find_needed();
 
   Program program_;
   std::int64_t rows_, cols_;
   std::vector<double> numbers_;
-  std::vector<bool> nonnegative_;
+  std::vector<double> lower_bounds_;       ///< of each node
   std::vector<std::vector<bool>> needed_;  ///< for each pass, 0 to Program::stages
 };
 using Evaluator = EvaluatorOf<double>;

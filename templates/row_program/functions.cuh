@@ -14,7 +14,7 @@
 
 namespace tunesmith {
 
-__device__ __forceinline__ float absolute(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
+__device__ __forceinline__ float absolute(float x) { return TUNESMITH_MATH(fabsf)(x); }
 __device__ __forceinline__ int absolute(int x) { return x < 0 ? -x : x; }
 __device__ __forceinline__ float minimum_or_nan(float a, float b) { return -maximum_or_nan(-a, -b); }
 __device__ __forceinline__ int maximum_or_nan(int a, int b) { return a > b ? a : b; }
@@ -116,6 +116,18 @@ __device__ __forceinline__ float rounded(float x) {
   return to_float(from_float<T>(x));
 }
 
+/// 1 / x, nearly always correctly rounded, and exact for powers of two. Has no branches, so that those of several values
+/// overlap.
+__device__ __forceinline__ float reciprocal_of(float x) {
+#ifdef TUNESMITH_HOST_EXECUTOR
+  return 1.0f / x;
+#else
+  float result;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  const float error = fused_multiply_add(-x, result, 1.0f);  // NaN for 0 and infinities
+  return error == error ? fused_multiply_add(result, error, result) : result;
+#endif
+}
 /// Divides many values by one: a multiplication with its reciprocal, with at most three roundings instead of one. Values
 /// whose reciprocal would be infinite are scaled first.
 struct Divisor {
@@ -124,9 +136,16 @@ struct Divisor {
   __device__ __forceinline__ explicit Divisor(float value = 1.0f) {
     const bool tiny = absolute(value) < 0x1.0p-126f;
     scale = tiny ? 0x1.0p24f : 1.0f;
-    reciprocal = tunesmith::divide(1.0f, multiply(value, scale));
+    reciprocal = reciprocal_of(multiply(value, scale));
   }
   __device__ __forceinline__ float divide(float x) const { return multiply(multiply(x, scale), reciprocal); }
+};
+/// The same by a value that is NaN or at least 2^-126.
+struct NormalDivisor {
+  float reciprocal;
+
+  __device__ __forceinline__ explicit NormalDivisor(float value = 1.0f) : reciprocal(reciprocal_of(value)) {}
+  __device__ __forceinline__ float divide(float x) const { return multiply(x, reciprocal); }
 };
 
 }  // namespace tunesmith

@@ -46,8 +46,8 @@ struct ColumnList {
 };
 template <typename LoadedColumns>
 struct ElementOf;
-template <typename Element, int count>
-struct ElementOf<Columns<Element, count>> {
+template <typename Element, int count, LoadHint hint>
+struct ElementOf<Columns<Element, count, hint>> {
   using type = Element;
 };
 
@@ -398,8 +398,8 @@ __device__ __forceinline__ void finish_vector(const typename Program::Params& pa
     const ElementsInside elements = elements_inside(row, column, inside);
     reduce_groups<Program, 1, uses.groups, shape>(params, values, v, elements, groups);
     constexpr int lanes = Program::columns_of_group / shape.vector;
-    if (exists && lane_index() % lanes == 0 && row.all.template holds<1>(column))
-      Program::store_groups(params, row.index, v.column / Program::columns_of_group, groups);
+    if (exists && lane_index() % lanes == 0 && (inside || row.all.template holds<1>(column)))
+      Program::store_groups(params, row.index, static_cast<uint32>(v.column) / Program::columns_of_group, groups);
   }
   constexpr int count = Program::Outputs::count + Program::sums;
   Number<shape> results[count > 0 ? count : 1][shape.vector];

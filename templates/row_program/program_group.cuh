@@ -81,11 +81,12 @@ struct ProgramGroup {
       else
         share(set, own, lane, lanes);
       ++reductions;
-      value = lane < parts ? floats_of<floats>(set[lane]) : Reduction::identity();
+      constexpr int across = lanes_for(parts) < lanes ? lanes_for(parts) : lanes;
+      value = lane % across < parts ? floats_of<floats>(set[lane % across]) : Reduction::identity();
 #pragma unroll
       for (int i = lanes; i < parts; i += lanes)
         if (i + lane < parts) value = reduction(value, floats_of<floats>(set[i + lane]));
-      value = reduce_lanes<lanes>(value, reduction);
+      value = reduce_lanes<across>(value, reduction);
     }
 #pragma unroll
     for (int r = 0; r < rows; ++r) values.row[r] = rows == 1 ? value : shuffle(value, r * lanes);

@@ -51,9 +51,9 @@ struct SumOfColumns {
   }
   template <typename Number, int vector>
   static __device__ __forceinline__ void include(Number* partial, const Number (*terms)[vector], ElementsInside inside) {
-    Number sum = 0.0f;
+    Number sum = inside.holds(0) ? terms[0][0] : 0.0f;
 #pragma unroll
-    for (int j = 0; j < vector; ++j) sum = sum + (inside.holds(j) ? terms[0][j] : 0.0f);
+    for (int j = 1; j < vector; ++j) sum = sum + (inside.holds(j) ? terms[0][j] : 0.0f);
     CompensatedSumOf<Number> total{partial[0], partial[1]};
     total.include(sum);
     partial[0] = total.sum;
@@ -349,6 +349,11 @@ struct OwnReduction {
     Monoid::combine(partial, other);
   }
 };
+
+/// Returns the fewest lanes, a power of two, that hold up to 32 values. They reduce few values in few steps.
+__device__ __forceinline__ constexpr int lanes_for(int count) {
+  return count > 16 ? 32 : count > 8 ? 16 : count > 4 ? 8 : count > 2 ? 4 : count;
+}
 
 /// The reductions of one stage, as one reduction (device/reduce.cuh).
 template <typename Type, typename... Each>

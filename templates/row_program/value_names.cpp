@@ -16,7 +16,8 @@ const std::set<std::string>& reserved_words() {
       "virtual", "void", "volatile", "while", "xor", "concept", "requires", "params", "values", "groups", "partial", "terms",
       "results", "v", "j", "row", "group", "other", "tunesmith", "absolute", "add", "divide", "multiply", "subtract",
       "rounded", "sigmoid", "logarithm", "f16", "bf16", "e4m3", "e5m2", "i8", "i32", "unix", "linux", "signbit", "OfStage",
-      "Params", "uint16", "uint32", "int64", "uint64", "Program", "Values", "Groups", "Divisor", "ExponentialOfDifference",
+      "Params", "uint16", "uint32", "int64", "uint64", "Program", "Values", "Groups", "Divisor", "NormalDivisor",
+      "ExponentialOfDifference",
       // Functions that the generated code calls, and macros.
       "exponential", "exponential_of_rounded", "exponential_of_difference", "exponential2", "logarithm_of_one_plus",
       "hyperbolic_tangent", "error_function", "square_root", "reciprocal_sqrt", "round_down", "round_to_integer",

@@ -4,6 +4,7 @@
 
 #include "templates/row_program/device_text.h"
 #include "templates/row_program/kernel_params.h"
+#include "templates/row_program/lower_bound.h"
 
 namespace tunesmith::row_program {
 namespace {
@@ -29,7 +30,11 @@ bool ValueTexts::is_from_row(const Node& of) const {
 }
 
 ValueTexts::ValueTexts(const Program& program)
-    : program_(program), names_(names_of(program)), precise_(is_precise(program)), wide_(computes_in_f64(program)) {
+    : program_(program),
+      names_(names_of(program)),
+      lower_bounds_(lower_bounds(program)),
+      precise_(is_precise(program)),
+      wide_(computes_in_f64(program)) {
   const auto refer = [&](int index, bool elsewhere) {
     const Node& of = node(index);
     if (elsewhere && !is_trivial(index) && (is_rowwise(of.kind) || (of.kind == Kind::group && of.stage > 0)))
@@ -47,6 +52,10 @@ ValueTexts::ValueTexts(const Program& program)
   for (const Reduction& reduction : program_.reductions)
     for (const int operand : reduction.operands) refer(operand, !reduction.of_top || node(operand).stage != reduction.stage);
   for (const Output& output : program_.outputs) refer(output.node, true);
+}
+
+std::string ValueTexts::divisor_type_of(int node) const {
+  return divisor_type(lower_bounds_[static_cast<std::size_t>(node)], wide_);
 }
 
 /// Reports whether a leaf is read where it is needed.

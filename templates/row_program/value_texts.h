@@ -44,6 +44,8 @@ class ValueTexts {
 
   const std::string& name(int node) const { return names_.values[static_cast<std::size_t>(node)]; }
   const std::string& divisor_name(int node) const { return names_.divisors[static_cast<std::size_t>(node)]; }
+  /// Returns the device type of a divisor.
+  std::string divisor_type_of(int node) const;
   const std::string& exponential_name(int node) const { return names_.exponentials[static_cast<std::size_t>(node)]; }
   /// Values of rows and groups that functions other than their own read.
   const std::set<int>& members() const { return members_; }
@@ -71,6 +73,7 @@ class ValueTexts {
 
   const Program& program_;
   const ValueNames names_;
+  const std::vector<double> lower_bounds_;
   const bool precise_, wide_;
   std::set<int> members_, divisors_, exponentials_;
 };

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "templates/half.h"
+#include "templates/row_program/lower_bound.h"
 #include "templates/row_program/parse.h"
 #include "templates/row_program/programs.h"
 #include "templates/row_program/random.h"
@@ -178,6 +179,46 @@ TEST(RowProgramEvaluate, MutatedProgramsLieOutsideOfTheBounds) {
       count += rejected(program, with_dtype(parse(text), Type::f32), 100, seed, false);
     EXPECT_GT(count, 0) << text;
   }
+}
+
+/// Returns the lower bound of the value of a definition.
+double bound_of(const std::string& definition) {
+  const Program program = parse(
+      "in x : f32[row, col]\nnum n : f32 = 1\nmax largest = abs(x)\nlse l, m, s = x\n"
+      "out used : f32[row] = n + l + m + s + largest\n" +
+      definition + "\n");
+  return lower_bounds(program)[static_cast<std::size_t>(program.outputs.back().node)];
+}
+
+TEST(RowProgramLowerBound, FollowsFromConstants) {
+  constexpr double unknown = -INFINITY;
+  for (const auto& [definition, bound] : {std::pair{"max(largest, 1e-12) / 448", 1e-12 / 448},
+                                          {"max(largest, 3) * 2 + n * n", 6.0},
+                                          {"s", 1.0},
+                                          {"largest", 0.0},
+                                          {"max(l, n)", unknown},
+                                          {"largest - 1", unknown},
+                                          {"max(largest, 1e-12) / n", unknown}})
+    EXPECT_FLOAT_EQ(static_cast<float>(bound_of(std::string("out y : f32[row] = ") + definition)), static_cast<float>(bound))
+        << definition;
+}
+
+// A value below its bound would be divided without the scaling that tiny divisors need.
+TEST(RowProgramLowerBound, HoldsForRandomPrograms) {
+  int bounded = 0;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    const Program program = with_dtype(parse(random_program(seed)), Type::f32);
+    const std::vector<double> bounds = lower_bounds(program);
+    const std::vector<OutputRow> row = evaluated(program, 75, 3, random_inputs(program, 75, seed, false));
+    for (std::size_t o = 0; o < program.outputs.size(); ++o) {
+      const double bound = bounds[static_cast<std::size_t>(program.outputs[o].node)];
+      if (program.outputs[o].sum_over_rows || bound == -INFINITY) continue;
+      ++bounded;
+      for (const Bounded& element : row[o].elements)
+        EXPECT_FALSE(element.value < bound) << random_program(seed) << program.outputs[o].name;
+    }
+  }
+  EXPECT_GT(bounded, 20);
 }
 
 TEST(RowProgramEvaluate, ComparisonsWithinTheBoundPassEitherWay) {

@@ -297,6 +297,26 @@ TEST(RowProgramDescription, NormsHaveTheThreadsOfTheFastestBlocks) {
 }
 
 // What a one-shot call reads from its addresses.
+// Loads of arrays [col] move before stores where each vector waits for its group, and in clusters that have registers left.
+TEST(RowProgramDescription, SomeKernelsReadColumnsEarly) {
+  const std::string per_row = norm();
+  const std::string blocks =
+      "in x : float[row, col]\nin w : float[col]\nmax[128] largest = abs(x)\n"
+      "out y : e4m3[row, col] = x * w / max(largest, 1e-12)\n";
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  const auto reads_early = [&](const std::string& text, const std::string& fields) {
+    const ParsedProblemPtr problem = parsed(text, "rows=128,cols=65536,dtype=bf16");
+    const std::string source = render(*problem, problem->complete_config(device, {parse_fields(fields, "config")}));
+    return source.find("ColumnList<Columns<bf16, 8, LoadHint::read_only>") != std::string::npos;
+  };
+  const std::string cluster = "variant=cluster,threads=256,blocks_per_row=8,register_vectors=1,registers=packed,min_blocks=";
+  EXPECT_TRUE(reads_early(per_row, cluster + "4"));
+  EXPECT_FALSE(reads_early(per_row, cluster + "5")) << "48 registers";
+  EXPECT_FALSE(reads_early(per_row, "variant=hybrid,threads=512,register_vectors=2,min_blocks=1,registers=packed"));
+  EXPECT_TRUE(reads_early(blocks, "variant=hybrid,threads=512,register_vectors=2,min_blocks=1,registers=packed"));
+  EXPECT_FALSE(reads_early(blocks, "variant=two_pass,threads=512,unroll=2")) << "rows that are not resident";
+}
+
 TEST(RowProgramDescription, AddressesGiveAlignmentsAndArraysInPlace) {
   alignas(16) std::array<std::byte, 64> memory{};
   RowProgramProblem problem;

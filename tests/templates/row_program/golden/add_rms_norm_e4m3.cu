@@ -30,7 +30,7 @@ struct Program {
   struct Values {
     float v12;
     float q;
-    Divisor by_q;
+    NormalDivisor by_q;
   };
   struct Groups {};
 
@@ -84,7 +84,7 @@ struct Program {
     const float a = LargestColumn::result(partial.value);
     const float q = divide(maximum_or_nan(a, 1e-12f), 448.0f);
     values.q = q;
-    values.by_q = Divisor(q);
+    values.by_q = NormalDivisor(q);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,

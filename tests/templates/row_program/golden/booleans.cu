@@ -22,7 +22,7 @@ struct Program {
   using First = i8;
   using Inputs = TypeList<i8, i8, bf16>;
   using Outputs = TypeList<i8, i8, bf16>;
-  using ColumnArrays = ColumnList<Columns<i8, 8>>;
+  using ColumnArrays = ColumnList<Columns<i8, 8, LoadHint::read_only>>;
   static constexpr int stages = 1;
   static constexpr int kept = 0;
   static constexpr int sums = 0;

@@ -28,7 +28,7 @@ struct Program {
   };
   struct Groups {
     float q;
-    Divisor by_q;
+    NormalDivisor by_q;
   };
 
   template <int pass>
@@ -75,7 +75,7 @@ struct Program {
     const float a = LargestColumn::result(partial.value);
     const float q = maximum_or_nan(a, 1e-12f) * 0.002232143f;
     groups.q = q;
-    groups.by_q = Divisor(q);
+    groups.by_q = NormalDivisor(q);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,

@@ -40,7 +40,7 @@ struct Program {
   struct Values {
     float m;
     float v5;
-    Divisor by_v5;
+    NormalDivisor by_v5;
   };
   struct Groups {};
 
@@ -73,7 +73,7 @@ struct Program {
     const float v5 = maximum_or_nan(s, 1.0f);
     values.m = m;
     values.v5 = v5;
-    values.by_v5 = Divisor(v5);
+    values.by_v5 = NormalDivisor(v5);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,

@@ -41,7 +41,7 @@ struct Program {
     int t6;
     float v50;
     float v55;
-    Divisor by_q;
+    NormalDivisor by_q;
   };
   struct Groups {};
 
@@ -110,7 +110,7 @@ struct Program {
     values.q = q;
     values.d_largest = d_largest;
     values.t6 = t6;
-    values.by_q = Divisor(q);
+    values.by_q = NormalDivisor(q);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,

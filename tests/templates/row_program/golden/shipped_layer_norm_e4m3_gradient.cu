@@ -38,7 +38,7 @@ struct Program {
     float v48;
     float v57;
     float v61;
-    Divisor by_q;
+    NormalDivisor by_q;
   };
   struct Groups {};
 
@@ -114,7 +114,7 @@ struct Program {
     values.q = q;
     values.d_largest = d_largest;
     values.t6 = t6;
-    values.by_q = Divisor(q);
+    values.by_q = NormalDivisor(q);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<4>, const Params& params, const Values& values, const Groups& groups,

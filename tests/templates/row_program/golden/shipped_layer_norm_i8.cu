@@ -28,7 +28,7 @@ struct Program {
     float m;
     float v8;
     float q;
-    Divisor by_q;
+    NormalDivisor by_q;
   };
   struct Groups {};
 
@@ -78,7 +78,7 @@ struct Program {
     const float largest = LargestColumn::result(partial.value);
     const float q = divide(maximum_or_nan(largest, 1e-12f), 127.0f);
     values.q = q;
-    values.by_q = Divisor(q);
+    values.by_q = NormalDivisor(q);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,

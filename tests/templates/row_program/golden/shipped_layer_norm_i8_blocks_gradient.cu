@@ -40,7 +40,7 @@ struct Program {
     float q;
     float d_largest;
     int t6;
-    Divisor by_q;
+    NormalDivisor by_q;
   };
 
   template <int pass>
@@ -121,7 +121,7 @@ struct Program {
     groups.q = q;
     groups.d_largest = d_largest;
     groups.t6 = t6;
-    groups.by_q = Divisor(q);
+    groups.by_q = NormalDivisor(q);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<4>, const Params& params, const Values& values, const Groups& groups,

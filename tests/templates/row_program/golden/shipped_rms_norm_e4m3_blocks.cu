@@ -15,7 +15,7 @@ struct Program {
   using First = bf16;
   using Inputs = TypeList<bf16>;
   using Outputs = TypeList<e4m3>;
-  using ColumnArrays = ColumnList<Columns<bf16, 8>>;
+  using ColumnArrays = ColumnList<Columns<bf16, 8, LoadHint::read_only>>;
   static constexpr int stages = 2;
   static constexpr int kept = 0;
   static constexpr int sums = 0;
@@ -29,7 +29,7 @@ struct Program {
   };
   struct Groups {
     float q;
-    Divisor by_q;
+    NormalDivisor by_q;
   };
 
   template <int pass>
@@ -80,7 +80,7 @@ struct Program {
     const float largest = LargestColumn::result(partial.value);
     const float q = maximum_or_nan(largest, 1e-12f) * 0.002232143f;
     groups.q = q;
-    groups.by_q = Divisor(q);
+    groups.by_q = NormalDivisor(q);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,

@@ -37,7 +37,7 @@ struct Program {
     float t4;
     float d_largest;
     int t5;
-    Divisor by_q;
+    NormalDivisor by_q;
   };
 
   template <int pass>
@@ -108,7 +108,7 @@ struct Program {
     groups.q = q;
     groups.d_largest = d_largest;
     groups.t5 = t5;
-    groups.by_q = Divisor(q);
+    groups.by_q = NormalDivisor(q);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,

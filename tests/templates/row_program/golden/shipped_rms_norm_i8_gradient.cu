@@ -35,7 +35,7 @@ struct Program {
     int t5;
     float v44;
     float v49;
-    Divisor by_q;
+    NormalDivisor by_q;
   };
   struct Groups {};
 
@@ -98,7 +98,7 @@ struct Program {
     values.q = q;
     values.d_largest = d_largest;
     values.t5 = t5;
-    values.by_q = Divisor(q);
+    values.by_q = NormalDivisor(q);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,

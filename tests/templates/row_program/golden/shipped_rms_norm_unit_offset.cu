@@ -13,7 +13,7 @@ struct Program {
   using First = bf16;
   using Inputs = TypeList<bf16>;
   using Outputs = TypeList<bf16>;
-  using ColumnArrays = ColumnList<Columns<bf16, 8>>;
+  using ColumnArrays = ColumnList<Columns<bf16, 8, LoadHint::read_only>>;
   static constexpr int stages = 1;
   static constexpr int kept = 0;
   static constexpr int sums = 0;

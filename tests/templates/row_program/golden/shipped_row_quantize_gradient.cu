@@ -28,7 +28,7 @@ struct Program {
     float q;
     float d_largest;
     int t3;
-    Divisor by_q;
+    NormalDivisor by_q;
   };
   struct Groups {};
 
@@ -70,7 +70,7 @@ struct Program {
     values.q = q;
     values.d_largest = d_largest;
     values.t3 = t3;
-    values.by_q = Divisor(q);
+    values.by_q = NormalDivisor(q);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,

@@ -23,7 +23,7 @@ struct Program {
   struct Values {
     float m;
     float s;
-    Divisor by_s;
+    NormalDivisor by_s;
   };
   struct Groups {};
 
@@ -53,7 +53,7 @@ struct Program {
     const float s = LogSumExp<false>::sum_of(partial.value);
     values.m = m;
     values.s = s;
-    values.by_s = Divisor(s);
+    values.by_s = NormalDivisor(s);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,

@@ -15,7 +15,7 @@ struct Program {
   using First = bf16;
   using Inputs = TypeList<bf16>;
   using Outputs = TypeList<bf16>;
-  using ColumnArrays = ColumnList<Columns<float, 4>>;
+  using ColumnArrays = ColumnList<Columns<float, 4, LoadHint::read_only>>;
   static constexpr int stages = 1;
   static constexpr int kept = 1;
   static constexpr int sums = 0;
