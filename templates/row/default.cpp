@@ -50,13 +50,10 @@ std::optional<TypedConfig> few_long_rows(const Shape& shape, const DeviceInfo& d
   const std::optional<TypedConfig> cluster = cluster_for_few_rows(shape, device);
   // Of programs, those that a grid would share: layer_norm of 60 rows takes 0.59 to 0.71 of its time on an H100.
   if (shape.is_program) return shape.inputs == 1 && shape.rows * 2 <= device.sm_count ? cluster : std::nullopt;
-  if (cluster && !prefers_grid(shape)) return cluster;
+  if (cluster) return cluster;
   const std::optional<TypedConfig> by_columns = default_if_valid(Variant::grid, shape, device);
   if (by_columns && fills_device(*by_columns, shape, device)) return by_columns;
-  if (const std::optional<TypedConfig> wave = wave_default(shape, device)) return wave;
-  // Two blocks that hold whole rows take 0.87 of the time of such clusters, these 0.95 of that of larger ones.
-  const std::optional<TypedConfig> hybrid = default_if_valid(Variant::hybrid, shape, device);
-  return hybrid && hybrid->min_blocks > 1 ? std::nullopt : cluster;
+  return wave_default(shape, device);
 }
 
 /// Returns whether rows occupy three eighths to half of the multiprocessors, and are so short that two or three blocks would

@@ -5,7 +5,6 @@
 
 #include "templates/row/capacity.h"
 #include "templates/row/defaults.h"
-#include "templates/row/few_rows.h"
 #include "templates/row/geometry.h"
 
 namespace tunesmith::row {
@@ -124,20 +123,6 @@ std::optional<TypedConfig> medium_loss(const TypedConfig& best, const Shape& sha
   return if_valid(config, shape, device);
 }
 
-/// Returns the configuration of few long rows for a bucket of widths. Each vector in the registers of a grid's threads has
-/// code for the ends of unaligned rows: 1.1 to 1.6 times the time of the kernel for the width, clusters 1.0 to 1.1.
-TypedConfig few_rows_for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
-  if (!shape.shifted()) return best;
-  if (prefers_grid(shape)) return cluster_for_few_rows(shape, device).value_or(best);
-  if (best.variant == Variant::cluster && best.blocks_per_row == 4 && size_of(shape.input) >= 4 && shape.inputs == 1 &&
-      !shape.is_loss()) {
-    TypedConfig config = best;
-    config.blocks_per_row = 8;
-    return if_valid(config, shape, device).value_or(best);
-  }
-  return best;
-}
-
 /// Adapts a default configuration to a capacity. Columns that rows do not have take room, too, and unaligned rows have code
 /// for partial vectors in each vector beyond the narrowest row. Measured on an H200 (bench/LOG.md).
 TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
@@ -147,7 +132,7 @@ TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo&
   if (best.variant == Variant::warp && best.lanes == 32 && best.vectors_per_thread(shape) > most_vectors)
     if (const std::optional<TypedConfig> config = gradient_block(shape, device)) best = *config;
   if (best.load == LoadHint::evict_last) best.load = LoadHint::plain;
-  if (shape.few_and_long() && !shape.is_program) return few_rows_for_capacity(best, shape, device);
+  if (shape.few_and_long() && !shape.is_program) return best;
   if (best.variant == Variant::block && best.access != Access::vectors) return best;
   if (best.variant == Variant::warp) return warps_for_capacity(best, shape, device);
   if (best.reads_twice()) {  // no row is resident, so that what most rows need counts

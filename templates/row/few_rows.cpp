@@ -14,7 +14,6 @@ namespace tunesmith::row {
 namespace {
 
 constexpr std::int64_t most_waves = 16;
-constexpr int most_blocks = 3;  // of a cluster's 256 threads on a multiprocessor
 
 struct Wave {
   TypedConfig config;
@@ -52,55 +51,135 @@ int threads_for_wave(const TypedConfig& config, const Shape& shape) {
 
 bool is_narrow(const Shape& shape) noexcept { return size_of(shape.input) < 4; }
 
-/// Reduces what a thread keeps in registers to what ptxas does not spill where it has 80 of them.
-void leave_registers(TypedConfig& config, const Shape& shape) {
-  const bool packed = config.registers == Registers::packed;
-  const int most_values = packed ? 64 : shape.is_loss() ? 40 : shape.shifted() ? 48 : 56;
-  config.register_vectors = std::min(config.register_vectors, most_values / (shape.inputs * shape.vector()));
+/// Gradients and losses of float32 have many values in registers, so that few, large blocks suffice.
+bool has_large_blocks(const Shape& shape) noexcept { return !is_narrow(shape) && (shape.inputs > 1 || shape.is_loss()); }
+
+/// A cluster's blocks, their threads, and the blocks that a multiprocessor holds.
+struct Cluster {
+  int blocks, threads, min_blocks;
+  bool operator==(const Cluster&) const = default;
+};
+
+bool is_narrow_gradient(const Shape& shape) noexcept { return is_narrow(shape) && shape.inputs > 1; }
+
+bool is_of_bucket(const Shape& shape) noexcept { return shape.actual_cols != 0; }
+/// Each vector in registers of a kernel for a bucket of unaligned rows has code for the ends of the row.
+bool has_code_for_ends(const Shape& shape) noexcept { return is_of_bucket(shape) && shape.shifted(); }
+
+/// Returns clusters to try, the best first: with blocks so small that all rows are on the chip at once. If there are more
+/// rows, small blocks keep the last wave short. Kernels for buckets take up to 1.24 of the time of those for the width with
+/// three blocks of 256 threads, and up to 1.1 with four.
+std::vector<Cluster> clusters_of(const Shape& shape, const DeviceInfo& device) {
+  if (has_large_blocks(shape)) return {{4, 256, 3}, {8, 256, 3}, {4, 256, 2}, {8, 256, 2}};
+  constexpr int most_of_256 = 4, least_of_128 = 5, most_of_128 = 8, of_several_waves = 6;
+  const auto needed = static_cast<int>((shape.rows_bucket() * 8 + device.sm_count - 1) / device.sm_count);
+  std::vector<Cluster> list;
+  if (needed > most_of_256) {
+    const int most = needed > most_of_128 ? of_several_waves : needed, least = is_narrow(shape) ? least_of_128 : most;
+    for (int blocks = most; blocks >= least; --blocks) list.push_back({8, 128, blocks});
+  } else if (needed < most_of_256 && !is_narrow_gradient(shape) && !is_of_bucket(shape)) {
+    list.push_back({8, 256, std::max(needed, 2)});
+  }
+  for (const Cluster other : {Cluster{8, 256, 4}, {8, 256, 3}, {8, 256, 2}})
+    if (list.empty() || other != list.front()) list.push_back(other);
+  return list;
 }
 
-/// Returns a cluster of this size with as much of the row in registers as `min_blocks` blocks on a multiprocessor allow.
-std::optional<TypedConfig> cluster_of(int blocks_per_row, int min_blocks, const Shape& shape, const DeviceInfo& device) {
-  constexpr int threads = 256;
+/// Returns the most vectors of an input that a thread holds in registers. 12 of float32 with code for ends take up to 1.26
+/// of the time of the kernel for the width.
+int most_vectors(const Shape& shape) {
+  if (!has_code_for_ends(shape) || has_large_blocks(shape)) return 16;
+  return is_narrow(shape) ? 4 : 8;
+}
+
+/// Values of a thread in registers.
+struct Held {
+  int best, most;
+};
+
+/// Returns how many values a thread with this many registers holds; ptxas spills with more. Gradients of 16 bits are faster
+/// with few.
+Held held_values(int registers, bool packed, const Shape& shape) {
+  constexpr int few = 16, moderate = 32, many = 56, usual_others = 32;
+  if (packed) return {moderate, 2 * (registers - usual_others)};
+  const int others = shape.is_loss() ? 40 : shape.shifted() ? usual_others : 24, most = registers - others;
+  if (has_large_blocks(shape)) return {most, most};
+  if (is_narrow_gradient(shape)) return {few, most};
+  return {std::min(registers - usual_others, is_narrow(shape) ? most : many), most};
+}
+
+/// Returns the configuration of a cluster that holds rows in registers and shared memory. `more`: with more than the best
+/// number of values in registers if shared memory is too small for the rest.
+std::optional<TypedConfig> config_of(const Cluster& cluster, bool more, const Shape& shape, const DeviceInfo& device) {
+  constexpr int unit = 8;  // in which registers are allocated
+  const int registers = std::min(device.registers_per_sm / (cluster.threads * cluster.min_blocks) / unit * unit, 255);
   TypedConfig config;
   config.variant = Variant::cluster;
-  config.blocks_per_row = blocks_per_row;
-  config.registers = is_narrow(shape) && shape.is_loss() ? Registers::packed : Registers::float32;
-  if (!fill_registers(config, threads, min_blocks, shape, device)) return std::nullopt;
-  if (min_blocks == most_blocks) leave_registers(config, shape);
-  return if_valid(config, shape, device);
+  config.blocks_per_row = cluster.blocks;
+  config.threads = cluster.threads;
+  config.min_blocks = cluster.min_blocks;
+  // float32 costs fewer instructions, except for losses with their gradient, whose exponentials replace the logits.
+  const bool packed = is_narrow(shape) && shape.is_loss();
+  config.registers = packed ? Registers::packed : Registers::float32;
+  const Held held = held_values(registers, packed, shape);
+  const int values = shape.inputs * shape.vector();  // of a vector of each input
+  const auto vectors = static_cast<int>(config.vectors_per_thread(shape));
+  const int most = std::min({held.most / values, vectors, most_vectors(shape)}), best = std::min(held.best / values, most);
+  std::vector<int> tries;
+  for (int count = best; count <= (more ? most : best); ++count) tries.push_back(count);
+  for (int count = best - 1; count > 0; --count) tries.push_back(count);
+  for (const int in_registers : tries) {
+    config.register_vectors = in_registers;
+    if (why_invalid(config, shape, device).empty()) return with_hints(config, shape, device);
+  }
+  return std::nullopt;
+}
+
+/// Returns whether there are enough rows for clusters to be ahead of grids.
+bool has_enough_rows(const Cluster& cluster, const Shape& shape, const DeviceInfo& device) {
+  constexpr double least = 0.48, few = 1.2, usual = 1.5, many = 2.25;  // blocks for each multiprocessor
+  constexpr std::int64_t moderate_bytes = 40 << 10, many_bytes = 128 << 10;
+  const double blocks = static_cast<double>(shape.rows_bucket() * cluster.blocks) / device.sm_count;
+  if (has_large_blocks(shape)) return blocks >= (cluster.blocks == 4 && shape.shifted() ? few : many);
+  if (!is_narrow(shape)) return blocks >= many;
+  const std::int64_t bytes_of_block = shape.cols * shape.resident_element_bytes() / cluster.blocks;
+  if (bytes_of_block <= moderate_bytes * shape.inputs)
+    return blocks >= (shape.is_loss() && !has_code_for_ends(shape) ? few : least);
+  return blocks >= (bytes_of_block <= many_bytes ? usual : many);
+}
+
+/// Returns whether a cluster whose blocks have more than the best number of values in registers is faster than others.
+bool is_worth_more_registers(const Cluster& cluster, const Shape& shape, const DeviceInfo& device) {
+  if (!is_narrow_gradient(shape)) return cluster.threads > 128;
+  const bool holds_all = std::int64_t{cluster.min_blocks} * device.sm_count >= shape.rows_bucket() * cluster.blocks;
+  return has_code_for_ends(shape) && holds_all;
 }
 
 }  // namespace
 
 // Clusters exchange their results in less time than a grid and are scheduled one by one, so the last wave need not be full.
-// float32 in registers costs fewer instructions than packed elements, except for losses with their gradient, whose
-// exponentials replace the logits. Unaligned rows gain less from 8 blocks than from 4 that leave half of the device idle.
-// Measured on an H100 for 150 shapes of 39 to 249 rows (bench/LOG.md).
+// Blocks of 128 threads, five to eight on a multiprocessor, take 0.85 to 1 of the time of two or three with 256 threads.
+// Measured on an H100 for 150 shapes of 8 to 256 rows and 90 of buckets (bench/LOG.md).
 std::optional<TypedConfig> cluster_for_few_rows(const Shape& shape, const DeviceInfo& device) {
-  const auto held = static_cast<double>(std::int64_t{most_blocks} * device.sm_count);
-  for (const int min_blocks : {most_blocks, 2})
-    for (const int size : {4, 8}) {
-      if (size == 8 && shape.shifted() && shape.inputs > 1 && is_narrow(shape)) continue;  // up to 1.19 of a grid's time
-      const double enough = size == 4 && shape.shifted() ? 0.4 : 0.75;
-      if (static_cast<double>(shape.rows_bucket() * size) < enough * held) continue;
-      if (const auto config = cluster_of(size, min_blocks, shape, device)) return with_hints(*config, shape, device);
+  for (const bool any : {false, true})
+    for (const Cluster& cluster : clusters_of(shape, device)) {
+      if (!has_enough_rows(cluster, shape, device)) continue;
+      const bool more = any || is_worth_more_registers(cluster, shape, device);
+      if (const auto config = config_of(cluster, more, shape, device)) return config;
     }
   return std::nullopt;
 }
 
 std::vector<TypedConfig> clusters_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
+  std::vector<Cluster> clusters = clusters_of(shape, device);
+  if (!has_large_blocks(shape)) clusters.insert(clusters.begin() + 1, {4, 256, 3});
+  const std::size_t most = full ? clusters.size() : 2;
   std::vector<TypedConfig> configs;
-  for (const int min_blocks : {most_blocks, 2}) {
-    if (!full && !configs.empty()) break;
-    for (const int size : {4, 8})
-      if (const auto config = cluster_of(size, min_blocks, shape, device)) configs.push_back(*config);
+  for (const Cluster& cluster : clusters) {
+    if (configs.size() == most) break;
+    if (const auto config = config_of(cluster, true, shape, device)) configs.push_back(*config);
   }
   return configs;
-}
-
-bool prefers_grid(const Shape& shape) noexcept {
-  return is_narrow(shape) && (shape.is_loss() || (shape.inputs > 1 && shape.shifted()));
 }
 
 bool fills_device(const TypedConfig& grid, const Shape& shape, const DeviceInfo& device) {

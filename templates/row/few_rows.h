@@ -9,11 +9,8 @@
 
 namespace tunesmith::row {
 
-/// Returns clusters of 4 or 8 blocks for each row, if these occupy most of the device; for rows that Shape::few_and_long().
+/// Returns clusters of 8 blocks for each row, if there are enough rows for them; for rows that Shape::few_and_long().
 std::optional<TypedConfig> cluster_for_few_rows(const Shape& shape, const DeviceInfo& device);
-/// Returns whether a grid is faster than these clusters where it fills the device: for losses of 16 bits (0.97 of the time),
-/// and for gradients of unaligned rows of 16 bits (0.84 to 1). Kernels for buckets of unaligned rows are faster in clusters.
-bool prefers_grid(const Shape& shape) noexcept;
 /// Returns whether all rows run at once, on nearly all places that the device has for blocks of this grid.
 bool fills_device(const TypedConfig& grid, const Shape& shape, const DeviceInfo& device);
 /// Returns the grid that needs the fewest waves, if it uses most of the device; for rows that Shape::few_and_long().

@@ -224,7 +224,7 @@ TEST(CrossEntropyDescriptor, LongRowsUseThePipelineWhereSupported) {
         {"rows=8192,cols=128256,gradient=in_place",
          "variant=pipeline,threads=256,blocks_per_row=8,stages=13,chunk_bytes=16384,ahead=1,load=evict_last,"},
         {"rows=8192,cols=32000,dtype=bf16,gradient=in_place", "variant=block,"},
-        {"rows=100,cols=128256,dtype=bf16,gradient=in_place", "variant=grid,"},
+        {"rows=100,cols=128256,dtype=bf16,gradient=in_place", "variant=cluster,threads=128,"},
         {"rows=300,cols=128257,dtype=bf16,gradient=in_place", "variant=cluster,"},
         {"rows=8192,cols=128257,dtype=bf16,gradient=in_place", "variant=cluster,"},
         {"rows=8192,cols=128256,dtype=bf16,gradient=in_place,label_smoothing=0.1", "variant=cluster,"}}) {
