@@ -30,7 +30,8 @@ std::string class_of(const RowProgramProblem& problem, const Program& program, c
 /// its group, and in clusters whose threads have registers left. Others spill, or fewer blocks fit: up to 1.07 of the time.
 bool reads_columns_early(const row::TypedConfig& config, const row::Shape& shape, const Program& program) {
   constexpr int registers_per_sm = 65536, enough = 64;
-  if (!config.holds_row() || config.access == row::Access::staged || shape.sums_rows()) return false;
+  const bool stages_rows = config.access == row::Access::staged || config.variant == row::Variant::persistent;
+  if (!config.holds_row() || stages_rows || shape.sums_rows()) return false;
   const bool has_groups = row_program::needs_of_pass(program, program.stages + 1).groups > 0;
   return has_groups ||
          (config.variant == row::Variant::cluster && registers_per_sm / (config.threads * config.min_blocks) >= enough);

@@ -123,9 +123,9 @@ struct KeptColumns {
   template <unsigned used, typename Vector>
   __device__ __forceinline__ void get(int, Vector&) const {}
 };
-template <int index, const RowShape& shape, const PersistentConfig& config, typename Group, typename Element, int count,
-          typename... Rest>
-struct KeptColumns<index, shape, config, Group, Columns<Element, count>, Rest...> {
+template <int index, const RowShape& shape, const PersistentConfig& config, typename Group, typename First, typename... Rest>
+struct KeptColumns<index, shape, config, Group, First, Rest...> {
+  using Element = typename ElementOf<First>::type;
   using Stored = typename If<sizeof(Element) == 1, float, Element>::type;
 
   Slots<Stored, shape, config, Group> first;
@@ -140,9 +140,9 @@ struct KeptColumns<index, shape, config, Group, Columns<Element, count>, Rest...
 #pragma unroll
     for (int i = 0; i < config.vectors; ++i) {
       Compute<Stored> values[shape.vector];
-      Columns<Element, count>::template load<shape>(Program::template column_array<index>(params), row,
-                                                    column_of<shape, Group::group_size>(i, thread_rank),
-                                                    inside_row<shape, Group::group_size>(i), values);
+      First::template load<shape>(Program::template column_array<index>(params), row,
+                                  column_of<shape, Group::group_size>(i, thread_rank),
+                                  inside_row<shape, Group::group_size>(i), values);
       first.put(i, values);
     }
     rest.template fill<Program>(params, row, thread_rank);

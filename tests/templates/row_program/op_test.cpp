@@ -314,6 +314,7 @@ TEST(RowProgramDescription, SomeKernelsReadColumnsEarly) {
   EXPECT_FALSE(reads_early(per_row, cluster + "5")) << "48 registers";
   EXPECT_FALSE(reads_early(per_row, "variant=hybrid,threads=512,register_vectors=2,min_blocks=1,registers=packed"));
   EXPECT_TRUE(reads_early(blocks, "variant=hybrid,threads=512,register_vectors=2,min_blocks=1,registers=packed"));
+  EXPECT_FALSE(reads_early(blocks, "variant=persistent,threads=512,blocks_per_row=8")) << "kept in shared memory";
   EXPECT_FALSE(reads_early(blocks, "variant=two_pass,threads=512,unroll=2")) << "rows that are not resident";
 }
 

@@ -16,7 +16,7 @@ struct Program {
   using First = bf16;
   using Inputs = TypeList<bf16>;
   using Outputs = TypeList<i8>;
-  using ColumnArrays = ColumnList<Columns<bf16, 8, LoadHint::read_only>, Columns<bf16, 8, LoadHint::read_only>>;
+  using ColumnArrays = ColumnList<Columns<bf16, 8>, Columns<bf16, 8>>;
   static constexpr int stages = 3;
   static constexpr int kept = 0;
   static constexpr int sums = 0;
