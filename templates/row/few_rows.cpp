@@ -97,14 +97,15 @@ struct Held {
   int best, most;
 };
 
-/// Returns how many values a thread with this many registers holds; ptxas spills with more. Gradients of 16 bits are faster
-/// with few.
+/// Returns how many values a thread with this many registers holds; ptxas spills with more. Gradients of 16 bits, and those
+/// with code for ends, are faster with a single vector of each input.
 Held held_values(int registers, bool packed, const Shape& shape) {
-  constexpr int few = 16, moderate = 32, many = 56, usual_others = 32;
+  constexpr int moderate = 32, many = 56, usual_others = 32;
   if (packed) return {moderate, 2 * (registers - usual_others)};
   const int others = shape.is_loss() ? 40 : shape.shifted() ? usual_others : 24, most = registers - others;
+  if (is_narrow_gradient(shape) || (shape.inputs > 1 && has_code_for_ends(shape)))
+    return {shape.inputs * shape.vector(), most};
   if (has_large_blocks(shape)) return {most, most};
-  if (is_narrow_gradient(shape)) return {few, most};
   return {std::min(registers - usual_others, is_narrow(shape) ? most : many), most};
 }
 
