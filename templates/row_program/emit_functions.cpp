@@ -105,8 +105,8 @@ std::string ProgramFunctions::derive_group(int stage) const {
   for (const int index : own)
     stores += "    groups." + value_texts_.name(index) + " = " + bare(expression(body, index)) + ";\n";
   for (const int index : own_divisors)
-    stores += "    groups." + value_texts_.divisor_name(index) + " = " + value_texts_.divisor_type_of(index) + "(" +
-              bare(expression(body, index)) + ");\n";
+    stores += "    groups." + value_texts_.divisor_name(index) + " = " + value_texts_.divisor_type_of(index) +
+              (wide_ ? "(" : "::of_group(") + bare(expression(body, index)) + ");\n";
   const std::string number = std::to_string(stage);
   return "  template <typename Vector>\n" +
          function("derive_group(OfStage<" + number + ">, const Params& params, const Values& values, const Vector& v,\n" +

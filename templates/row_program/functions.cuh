@@ -116,9 +116,10 @@ __device__ __forceinline__ float rounded(float x) {
   return to_float(from_float<T>(x));
 }
 
-/// 1 / x, nearly always correctly rounded, and exact for powers of two. Has no branches, so that those of several values
-/// overlap.
-__device__ __forceinline__ float reciprocal_of(float x) {
+/// 1 / x, nearly always correctly rounded, and exact for powers of two. Has no branch, so that those of several groups of
+/// columns overlap. For a row, an exact quotient is better: ptxas then does not move what follows before it, and spills
+/// less.
+__device__ __forceinline__ float reciprocal_of_group(float x) {
 #ifdef TUNESMITH_HOST_EXECUTOR
   return 1.0f / x;
 #else
@@ -131,20 +132,31 @@ __device__ __forceinline__ float reciprocal_of(float x) {
 /// Divides many values by one: a multiplication with its reciprocal, with at most three roundings instead of one. Values
 /// whose reciprocal would be infinite are scaled first.
 struct Divisor {
-  float scale, reciprocal;
+  float scale = 1.0f, reciprocal = 1.0f;
 
-  __device__ __forceinline__ explicit Divisor(float value = 1.0f) {
-    const bool tiny = absolute(value) < 0x1.0p-126f;
-    scale = tiny ? 0x1.0p24f : 1.0f;
-    reciprocal = reciprocal_of(multiply(value, scale));
+  Divisor() = default;
+  __device__ __forceinline__ explicit Divisor(float value)
+      : scale(scale_of(value)), reciprocal(tunesmith::divide(1.0f, multiply(value, scale))) {}
+  static __device__ __forceinline__ Divisor of_group(float value) {
+    Divisor made;
+    made.scale = scale_of(value);
+    made.reciprocal = reciprocal_of_group(multiply(value, made.scale));
+    return made;
   }
+  static __device__ __forceinline__ float scale_of(float value) { return absolute(value) < 0x1.0p-126f ? 0x1.0p24f : 1.0f; }
   __device__ __forceinline__ float divide(float x) const { return multiply(multiply(x, scale), reciprocal); }
 };
 /// The same by a value that is NaN or at least 2^-126.
 struct NormalDivisor {
-  float reciprocal;
+  float reciprocal = 1.0f;
 
-  __device__ __forceinline__ explicit NormalDivisor(float value = 1.0f) : reciprocal(reciprocal_of(value)) {}
+  NormalDivisor() = default;
+  __device__ __forceinline__ explicit NormalDivisor(float value) : reciprocal(tunesmith::divide(1.0f, value)) {}
+  static __device__ __forceinline__ NormalDivisor of_group(float value) {
+    NormalDivisor made;
+    made.reciprocal = reciprocal_of_group(value);
+    return made;
+  }
   __device__ __forceinline__ float divide(float x) const { return multiply(x, reciprocal); }
 };
 

@@ -64,7 +64,7 @@ struct Program {
     const float v11 = a + scale;
     groups.v11 = v11;
     groups.v15 = a * scale;
-    groups.by_v11 = Divisor(v11);
+    groups.by_v11 = Divisor::of_group(v11);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,

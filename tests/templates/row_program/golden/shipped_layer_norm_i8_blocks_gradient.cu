@@ -121,7 +121,7 @@ struct Program {
     groups.q = q;
     groups.d_largest = d_largest;
     groups.t6 = t6;
-    groups.by_q = NormalDivisor(q);
+    groups.by_q = NormalDivisor::of_group(q);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<4>, const Params& params, const Values& values, const Groups& groups,

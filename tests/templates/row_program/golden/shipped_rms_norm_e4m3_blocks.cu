@@ -80,7 +80,7 @@ struct Program {
     const float largest = LargestColumn::result(partial.value);
     const float q = maximum_or_nan(largest, 1e-12f) * 0.002232143f;
     groups.q = q;
-    groups.by_q = NormalDivisor(q);
+    groups.by_q = NormalDivisor::of_group(q);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,

@@ -108,7 +108,7 @@ struct Program {
     groups.q = q;
     groups.d_largest = d_largest;
     groups.t5 = t5;
-    groups.by_q = NormalDivisor(q);
+    groups.by_q = NormalDivisor::of_group(q);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
