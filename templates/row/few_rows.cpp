@@ -173,7 +173,8 @@ std::optional<TypedConfig> cluster_for_few_rows(const Shape& shape, const Device
 
 std::vector<TypedConfig> clusters_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
   std::vector<Cluster> clusters = clusters_of(shape, device);
-  if (!has_large_blocks(shape)) clusters.insert(clusters.begin() + 1, {4, 256, 3});
+  if (!has_large_blocks(shape))  // of half as many blocks, with as many threads on a multiprocessor
+    clusters.insert(clusters.begin() + 1, clusters.front().threads == 128 ? Cluster{4, 128, 6} : Cluster{4, 256, 3});
   const std::size_t most = full ? clusters.size() : 2;
   std::vector<TypedConfig> configs;
   for (const Cluster& cluster : clusters) {
