@@ -80,7 +80,10 @@ std::vector<Work> works_of(const std::string& widths, std::string_view only) {
         Problem problem{op, {{"rows", rows}, {"cols", cols}, {"dtype", std::string(name(dtype))}}};
         for (const auto& [field, value] : more) problem.fields.set(field, value);
         works.push_back(
-            {std::string(op) + (more.empty() ? " " : " with gradient ") + std::string(name(dtype)), problem, {}, {}});
+            {std::string(op) + (more.find("gradient") == nullptr ? " " : " with gradient ") + std::string(name(dtype)),
+             problem,
+             {},
+             {}});
       };
       if (only == "programs" || std::ranges::find(programs, only) != programs.end()) {
         for (const char* program : programs) add(program);
