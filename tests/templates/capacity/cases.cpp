@@ -112,7 +112,7 @@ std::vector<Case> random_widths(const DeviceInfo& device, std::int64_t rows, std
 std::vector<Case> few_long_rows(const DeviceInfo& device, bool in_buckets) {
   std::vector<Case> cases;
   const char* dtype = "f32";
-  for (const auto& [rows, cols] : {std::pair{75, 66528}, {46, 70001}, {150, 99999}})
+  for (const auto& [rows, cols] : {std::pair{75, 66528}, {46, 70001}, {150, 99999}, {9, 130003}})
     for (const char* of_op : {"softmax", "softmax_backward", "cross_entropy", "layer_norm"}) {
       const std::string_view op = of_op;
       dtype = dtype == std::string_view("f32") ? "bf16" : "f32";
