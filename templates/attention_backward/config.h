@@ -88,7 +88,7 @@ std::vector<FieldInfo> config_field_infos();
 /// Returns the number of slabs of 64 columns (128 bytes of f16 or bf16) in which wgmma's tiles hold `width` columns.
 constexpr std::int64_t slabs(std::int64_t width) { return (width + 63) / 64; }
 /// Returns the columns that the sums of dq have room for in the workspace of wgmma.
-std::int64_t sums_columns(const Settings& settings);
+std::int64_t sums_columns(const TypedConfig& config, const Settings& settings);
 /// Returns the key heads of a section (WgmmaKeys): those whose queries, gradients of outputs and sums of dq, if there are
 /// `sums`, fit into half of an L2 cache of 60 MB together, but no fewer than have 1.5 times the blocks, `kv_tiles` each,
 /// that run at the same time. Under a causal mask the last blocks of a section are the shortest; those of the last section

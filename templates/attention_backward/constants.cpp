@@ -27,7 +27,7 @@ std::string backward_shape_text(const TypedConfig& config, const Settings& setti
   if (settings.dsinks) text += member("dsinks", true);
   if (settings.dslopes) text += member("dslopes", true);
   if (config.variant == Variant::wgmma) text += member("padded", true);
-  if (config.has_sums() && !config.separate_adders(settings)) text += member("sums_columns", sums_columns(settings));
+  if (config.has_sums() && !config.separate_adders(settings)) text += member("sums_columns", sums_columns(config, settings));
   if (config.has_counters(settings)) text += member("counters", true);
   if (settings.accumulate) text += member("accumulate", true);
   if (!settings.daux.empty() && settings.deterministic) text += member("exact_aux", true);

@@ -17,7 +17,7 @@ namespace {
 /// Returns the counters of wgmma: one of the blocks that have begun, and one for each 16 queries and 64 columns of the sums
 /// of dq.
 std::int64_t counter_words(const TypedConfig& config, const Settings& settings, std::int64_t rows) {
-  return config.has_counters(settings) ? 1 + rows / 16 * (sums_columns(settings) / 64) : 0;
+  return config.has_counters(settings) ? 1 + rows / 16 * slabs(settings.forward.head_dim) : 0;
 }
 /// Returns the rows of statistics that a head has. Those of wgmma are loaded by whole Q tiles; packed sequences are padded
 /// as padded_start() in backward.cuh has it.
@@ -85,7 +85,7 @@ Workspace workspace_of(const TypedConfig& config, const Settings& settings) {
   const std::int64_t parts =
       settings.dslopes ? forward.heads * forward.batch * slope_tiles(config, settings) * parts_of_tile(config) : 0;
   at.sums = at.slopes + aligned(4 * parts);
-  at.counters = at.sums + (config.has_sums() ? 4 * rows * sums_columns(settings) : 0);
+  at.counters = at.sums + (config.has_sums() ? 4 * rows * sums_columns(config, settings) : 0);
   at.aux = aligned(at.counters + 4 * counter_words(config, settings, rows));
   at.end = at.aux + aux_workspace_bytes(settings);
   return at;

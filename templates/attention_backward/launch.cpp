@@ -114,9 +114,8 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
       add(launch);
     }
     if (typed.has_sums())
-      add(folded_launch("attention_backward_dq",
-                        tiles(params.rows / 16 * (sums_columns(settings) / 64), wgmma_dq_threads / 32), wgmma_dq_threads,
-                        0));
+      add(folded_launch("attention_backward_dq", tiles(params.rows / 16 * slabs(forward.head_dim), wgmma_dq_threads / 32),
+                        wgmma_dq_threads, 0));
   }
   if (has_keys && !wgmma)
     add(folded_launch("attention_backward_keys", params.kv_tiles * forward.kv_heads * forward.batch,

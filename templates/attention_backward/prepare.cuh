@@ -92,8 +92,8 @@ __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwa
     for (int i = 0; i < Lanes::each; ++i) {
       const int access = i * Lanes::lanes + lane;
       const int column = (Lanes::accesses % Lanes::lanes == 0 || access < Lanes::accesses ? access : 0) * Lanes::vector;
-      outputs[r][i] = load_whole<Element, Lanes::vector, LoadHint::plain>(o, column);
-      gradients[r][i] = load_whole<Element, Lanes::vector, LoadHint::plain>(dout, column);
+      outputs[r][i] = load_whole<Element, Lanes::vector, LoadHint::no_allocate>(o, column);
+      gradients[r][i] = load_whole<Element, Lanes::vector, LoadHint::no_allocate>(dout, column);
     }
     if (lane == r && row.there) {
       const int64 at =

@@ -105,17 +105,21 @@ int TypedConfig::registers_needed(Pass pass, const attention::Settings& settings
   return static_cast<int>(registers);
 }
 
-std::int64_t sums_columns(const Settings& settings) { return slabs(settings.forward.head_dim) * 64; }
+std::int64_t sums_columns(const TypedConfig& config, const Settings& settings) {
+  const std::int64_t head_dim = settings.forward.head_dim;
+  return config.separate_adders(settings) ? head_dim : slabs(head_dim) * 64;
+}
 
 std::int32_t heads_per_section(std::int64_t kv_tiles, const Settings& settings, const DeviceInfo& device, bool sums) {
   const attention::Settings& forward = settings.forward;
   const auto over = [](std::int64_t number, std::int64_t by) { return (number + by - 1) / by; };
   const std::int64_t row =
-      (forward.head_dim + forward.head_dim_v) * size_of(forward.dtype) + (sums ? 4 * sums_columns(settings) : 0);
+      (forward.head_dim + forward.head_dim_v) * size_of(forward.dtype) + (sums ? 4 * forward.head_dim : 0);
   const std::int64_t fitting = (std::int64_t{32} << 20) / std::max<std::int64_t>(row * forward.seq_q * forward.group(), 1);
   const std::int64_t least = over(std::int64_t{3} * device.sm_count, 2 * std::max<std::int64_t>(kv_tiles, 1));
   const std::int64_t all = std::max<std::int64_t>(forward.batch * forward.kv_heads, 1);
-  const std::int64_t sections = std::max<std::int64_t>(all / std::max({fitting, least, std::int64_t{1}}), 1);
+  const std::int64_t needed = over(all, std::max<std::int64_t>(fitting, 1)), most = all / std::max<std::int64_t>(least, 1);
+  const std::int64_t sections = std::max<std::int64_t>(std::min(needed, most), 1);
   return static_cast<std::int32_t>(over(all, sections));
 }
 

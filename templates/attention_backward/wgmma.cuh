@@ -76,7 +76,7 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
   const uint32 shared = shared_address(dynamic_shared());
   const BackwardBarriers<config.stages> barriers = {shared + Tiles::barriers_at};
   if constexpr (Tiles::separate_dq) let_next_kernel_start();
-  if (thread_index() == 0) {
+  if (thread_index() == (Tiles::loads_early ? 32 * Tiles::loading_warp : 0)) {
     for (const TensorMap* map : {&params.q, &params.k, &params.v, &params.dout}) prefetch_tensor_map(*map);
     constexpr int warps = 4 * Tiles::multipliers, factor_warps = Tiles::by_gradient ? 4 : warps;
     for (int stage = 0; stage < config.stages; ++stage) {
@@ -127,6 +127,14 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
           atomic_add(workspace_words(params.backward, params.backward.counters_at), 1u);
     barriers_ready();
   }
+  if constexpr (Tiles::loads_early)
+    if (warp_index() == Tiles::loading_warp) {
+      sync_warp();
+      using First = Loader<Element, shape, config>;
+      // Computed again by others, so that no register holds any of it until then.
+      const int number = here(block_number<config>(shared + Tiles::ticket_at));
+      First(params, shared, First::keys_of(params, number)).begin();
+    }
   sync_block();
   if constexpr (config.cluster > 0)
     cluster_arrive_relaxed();  // the fence has published the barriers

@@ -57,7 +57,7 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
       barrier_wait(barriers.sums_free(sums.index), sums.parity ^ 1);
       wgmma_wait<0>(dq);
       if (piece == Tiles::pieces - 1 && lane == 0) barrier_arrive(barriers.ds_free(ds_stage));
-      const uint32 to = staged(sums.index) + warp * (Tiles::piece_bytes / 4) + lane * 16;
+      const uint32 to = staged(sums.index) + warp * (columns * 64) + lane * 16;
 #pragma unroll
       for (int j = 0; j < columns / 8; ++j) store_shared(to + j * 512, dq + 4 * j);
       fence_async_shared();
@@ -82,27 +82,21 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
 
   /// Where a piece is added.
   struct Target {
-    int part;        ///< the first of its four parts of the sums (sums_of)
+    int part;        ///< number of its counter, of which there are four for each block of the sums (sums_of)
     uint32 seen;     ///< what its counter was some time before
     uint32 earlier;  ///< if ordered: additions that precede this one
+    int64 at;        ///< where its block of the sums begins
   };
   __device__ __forceinline__ Target target(const Ring& ring, int piece) const {
     const int rows = piece % Tiles::row_blocks, slab = Tiles::slab_of(piece);
-    const int part = (static_cast<int>(this->first_row(ring) / 64 + rows) * Tiles::qk_slabs + slab) * 4;
-    return {part, load_relaxed(this->counter(part)), config.ordered ? ring.earlier_blocks() : 0};
+    const int block = static_cast<int>(this->first_row(ring) / 64 + rows), part = (block * Tiles::qk_slabs + slab) * 4;
+    return {part, load_relaxed(this->counter(part)), config.ordered ? ring.earlier_blocks() : 0,
+            shape.head_dim % 64 == 0 ? part * int64{16 * 64} : block * int64{64 * shape.head_dim} + slab * (64 * 64)};
   }
   /// Starts to store a piece, or to add it to what is there. One thread.
-  __device__ __forceinline__ void add(int part, int piece, int stage, bool first) const {
-    float* const to = workspace_floats(params.backward, params.backward.sums_at) + part * int64{16 * 64};
-    const uint32 from = staged(stage);
-    if constexpr (shape.head_dim % 64 == 0) {
-      store_or_add_bulk(to, from, Tiles::piece_bytes, L2Hint::evict_last, first);
-    } else {  // the columns of a warp may be followed by unused ones
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-        store_or_add_bulk(to + i * (16 * 64), from + i * (Tiles::piece_bytes / 4), Tiles::columns_of(piece) * 64,
-                          L2Hint::evict_last, first);
-    }
+  __device__ __forceinline__ void add(const Target& target, int piece, int stage, bool first) const {
+    store_or_add_bulk(workspace_floats(params.backward, params.backward.sums_at) + target.at, staged(stage),
+                      64 * 4 * Tiles::columns_of(piece), L2Hint::evict_last, first);
     store_commit();
   }
   /// Returns whether the piece is the first one of its sums and must be stored. Otherwise waits until it may be added. One
@@ -142,7 +136,7 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
       if (lane == 0) {
         barrier_wait(barriers.sums_come(stage), parity);
         const bool first = is_first(next);
-        add(part, i % Tiles::pieces, stage, first);
+        add(next, i % Tiles::pieces, stage, first);
         announces = config.ordered || first;
       }
       parity ^= 1;

@@ -65,7 +65,12 @@ __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardP
   const Sequence sequence = sequence_of<shape>(attention, batch);
   if constexpr (shape.varlen) first_q -= padded_start(batch, static_cast<int>(sequence.q_start));
   if (first_q >= sequence.seq_q) return;
-  const float* const from = workspace_floats(params.backward, params.backward.sums_at) + part * (16 * 64) + lane * 4;
+  // See sums_of() and LoaderWithAdders.
+  const int columns = shape.head_dim - first_column < 64 ? shape.head_dim - first_column : 64;
+  const float* const from =
+      workspace_floats(params.backward, params.backward.sums_at) + lane * 4 +
+      (config.adders ? tile * (64 * shape.head_dim) + block % slabs * (64 * 64) + part % 4 * (16 * columns)
+                     : part * (16 * 64));
   // With adders the sums were not zeroed.
   const bool has_sums = !config.adders || workspace_words(params.backward, params.backward.counters_at)[1 + block * 4] != 0;
   // Of a row: columns 8 * j + 2 * (lane % 4) and the next, in the order of the lane that stores them. A quad then stores 64

@@ -27,23 +27,29 @@ struct Loader {
   const Sequence sequence;
   const int warp, lane;
 
-  /// `slot`: of persistent blocks, where the number of the keys is.
-  __device__ __forceinline__ Loader(const WgmmaBackwardParams& kernel_params, uint32 shared_memory, int slot = 0)
+  __device__ __forceinline__ Loader(const WgmmaBackwardParams& kernel_params, uint32 shared_memory,
+                                    const WgmmaKeys& its_keys)
       : params(kernel_params),
         shared(shuffle(shared_memory, 0)),
         barriers{shared + Tiles::barriers_at},
-        keys(kernel_params.backward, Tiles::tile_kv, block_number<config>(shared_memory + Tiles::ticket_at + 4 * slot),
-             Tiles::last_first),
+        keys(its_keys),
         sequence(sequence_of<shape>(kernel_params.backward.attention, keys.batch)),
         warp(warp_index() & 3),
         lane(lane_index()) {}
+  /// `slot`: of persistent blocks, where the number of the keys is.
+  __device__ __forceinline__ Loader(const WgmmaBackwardParams& kernel_params, uint32 shared_memory, int slot = 0)
+      : Loader(kernel_params, shared_memory,
+               keys_of(kernel_params, block_number<config>(shared_memory + Tiles::ticket_at + 4 * slot))) {}
+  static __device__ __forceinline__ WgmmaKeys keys_of(const WgmmaBackwardParams& kernel_params, int number) {
+    return WgmmaKeys(kernel_params.backward, Tiles::tile_kv, number, Tiles::last_first);
+  }
 
-  /// Loads a tile of Q with lse, or of dO with delta.
+  /// Loads a tile of Q with lse, or of dO with delta. `more_bytes`: of other loads that the same barrier counts.
   template <int slabs>
   __device__ __forceinline__ void load_queries(const Ring& ring, int stage, int at, const TensorMap& map, int statistics_at,
-                                               int64 from, uint32 come) const {
+                                               int64 from, uint32 come, int more_bytes) const {
     constexpr int bytes = Tiles::tile_q * 4;
-    barrier_arrive_expecting(come, slabs * Tiles::q_slab + bytes);
+    barrier_arrive_expecting(come, slabs * Tiles::q_slab + bytes + more_bytes);
     load_slabs<slabs, Tiles::tile_q, Tiles::q_box>(
         shared + at + stage * slabs * Tiles::q_slab, map, come, L2Hint::evict_last,
         map_place<shape>(params.backward.attention.seq_q, sequence.q_start, sequence.seq_q, keys.batch, ring.first_q()),
@@ -55,13 +61,13 @@ struct Loader {
   __device__ __forceinline__ int64 first_row(const Ring& ring) const {
     return first_row_of<shape>(params.backward, sequence, keys.batch, ring.head()) + ring.first_q();
   }
-  __device__ __forceinline__ void load_q(const Ring& ring, int stage) const {
+  __device__ __forceinline__ void load_q(const Ring& ring, int stage, int more_bytes = 0) const {
     load_queries<Tiles::qk_slabs>(ring, stage, Tiles::q_at, params.q, Tiles::lse_at, params.backward.lse_at,
-                                  barriers.q_come(stage));
+                                  barriers.q_come(stage), more_bytes);
   }
-  __device__ __forceinline__ void load_dout(const Ring& ring, int stage) const {
+  __device__ __forceinline__ void load_dout(const Ring& ring, int stage, int more_bytes = 0) const {
     load_queries<Tiles::v_slabs>(ring, stage, Tiles::dout_at, params.dout, Tiles::delta_at, params.backward.delta_at,
-                                 barriers.dout_come(stage));
+                                 barriers.dout_come(stage), more_bytes);
   }
 
   /// Loads a tile of Q and dO as soon as the stage is free. One thread.
@@ -74,16 +80,26 @@ struct Loader {
 
   /// Loads K, V and the first tile of Q and dO, in the order in which they are needed. One thread.
   __device__ __forceinline__ void load_keys(const Ring& ring) const {
+    constexpr int k_bytes = Tiles::qk_slabs * Tiles::kv_slab, v_bytes = Tiles::v_slabs * Tiles::kv_slab;
+    const uint32 k_come = Tiles::loads_early ? barriers.q_come(0) : barriers.k_come();
+    const uint32 v_come = Tiles::loads_early ? barriers.dout_come(0) : barriers.v_come();
     const MapPlace place =
         map_place<shape>(params.backward.attention.seq_kv, sequence.kv_start, sequence.seq_kv, keys.batch, keys.first_k);
-    barrier_arrive_expecting(barriers.k_come(), Tiles::qk_slabs * Tiles::kv_slab);
-    load_slabs<Tiles::qk_slabs, Tiles::tile_kv, Tiles::kv_box>(shared + Tiles::k_at, params.k, barriers.k_come(),
-                                                               L2Hint::evict_first, place, keys.kv_head);
-    load_q(ring, 0);
-    barrier_arrive_expecting(barriers.v_come(), Tiles::v_slabs * Tiles::kv_slab);
-    load_slabs<Tiles::v_slabs, Tiles::tile_kv, Tiles::kv_box>(shared + Tiles::v_at, params.v, barriers.v_come(),
-                                                              L2Hint::evict_first, place, keys.kv_head);
-    load_dout(ring, 0);
+    if constexpr (Tiles::loads_early)
+      load_q(ring, 0, k_bytes);
+    else
+      barrier_arrive_expecting(k_come, k_bytes);
+    load_slabs<Tiles::qk_slabs, Tiles::tile_kv, Tiles::kv_box>(shared + Tiles::k_at, params.k, k_come, L2Hint::evict_first,
+                                                               place, keys.kv_head);
+    if constexpr (Tiles::loads_early) {
+      load_dout(ring, 0, v_bytes);
+    } else {
+      load_q(ring, 0);
+      barrier_arrive_expecting(v_come, v_bytes);
+    }
+    load_slabs<Tiles::v_slabs, Tiles::tile_kv, Tiles::kv_box>(shared + Tiles::v_at, params.v, v_come, L2Hint::evict_first,
+                                                              place, keys.kv_head);
+    if constexpr (!Tiles::loads_early) load_dout(ring, 0);
   }
   /// Loads as many tiles of Q and dO as there are stages, too. `loads`: true for one thread. With a mask_mod all threads of
   /// its warp call it.
@@ -101,13 +117,21 @@ struct Loader {
   __device__ __forceinline__ Ring ring() const {
     return Ring(params.backward.attention, Visibility<shape>(params.backward.attention, sequence), keys, keys.first_k);
   }
-  /// Loads K, V and all tiles of Q and dO. One warp.
+  /// Starts the first loads. The warp that loads, before the threads of the block meet.
+  __device__ __forceinline__ void begin() const {
+    const bool loads = elect_one();
+    if (keys.first_k < sequence.seq_kv) {  // all blocks of sequences that are not packed
+      const Ring first = ring();
+      if (const int count = first.count(); count > 0 && (shape.mask_mod || loads)) load_first(first, count, loads);
+    }
+  }
+  /// Loads the other tiles of Q and dO, or all. One warp.
   __device__ __forceinline__ void load_tiles() const {
     Ring ahead = ring();
     const int count = ahead.count();
     const bool loads = elect_one();
     if (count == 0 || !(shape.mask_mod || loads)) return;
-    load_first(ahead, count, loads);
+    if (!Tiles::loads_early) load_first(ahead, count, loads);
 #pragma unroll
     for (int stage = 0; stage < config.stages; ++stage) ahead.next();
     Stage<config.stages> stage;
@@ -219,7 +243,7 @@ struct Loader {
     const int count = ring.count();
     if (count > 0) {
       const bool loads = warp == 0 && elect_one();
-      if (shape.mask_mod || loads) load_first(ring, count, loads);
+      if (!Tiles::loads_early && (shape.mask_mod || loads)) load_first(ring, count, loads);
       Ring ahead = ring;
 #pragma unroll
       for (int stage = 0; stage < config.stages; ++stage) ahead.next();

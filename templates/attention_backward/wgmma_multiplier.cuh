@@ -338,13 +338,13 @@ struct Multiplier {
     for (int i = 0; i < shape.head_dim_v / 2; ++i) dv[i] = 0.0f;
     const int count = ring.count();
     if (count > 0) {
-      barrier_wait(barriers.k_come(Tiles::kv_stage(item)), Tiles::kv_parity(item));
+      if constexpr (!Tiles::loads_early) barrier_wait(barriers.k_come(Tiles::kv_stage(item)), Tiles::kv_parity(item));
       if constexpr (config.ahead) {
         barrier_wait(barriers.q_come(0), 0);
         multiply_queries();
         wgmma_wait<0>(scores);
       }
-      barrier_wait(barriers.v_come(Tiles::kv_stage(item)), Tiles::kv_parity(item));
+      if constexpr (!Tiles::loads_early) barrier_wait(barriers.v_come(Tiles::kv_stage(item)), Tiles::kv_parity(item));
 #pragma unroll 1
       for (int left = count - 1; left >= 0; --left) {
         if constexpr (!config.ahead) {

@@ -40,12 +40,17 @@ struct WgmmaBackwardConfig {
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaBackwardTiles {
   static constexpr int multipliers = 2, threads = 128 * (multipliers + 1);  ///< of all warpgroups but that of `adders`
+  static constexpr int loading_warp = config.adders ? threads / 32 : 0;
   static constexpr bool last_first = config.ordered && shape.bounded_right;
   static constexpr bool separate_dq = config.dq_tile_q > 0;  ///< another kernel computes dQ
   /// Blocks go through tiles in the same order.
   static constexpr bool in_order = config.ordered || config.cluster > 0 || separate_dq;
   static constexpr int head_split = config.head_split;
   static constexpr bool by_gradient = config.roles == MultiplierRoles::gradients;
+  /// The first loads start before the threads of the block meet, K on the barrier of the first Q tile and V on that of dO.
+  /// It is not done where ptxas was measured to schedule the other products worse than is gained.
+  static constexpr bool loads_early = !config.persistent && config.cluster == 0 && !by_gradient && !separate_dq &&
+                                      ((config.adders && !config.ordered) || (config.stages == 3 && shape.bounded_right));
   static constexpr int tile_q = config.tile_q, tile_kv = by_gradient ? 64 : 64 * multipliers;
   // Shared memory: slabs of 64 columns, rows of 128 bytes, swizzled.
   static constexpr int row_bytes = 128, slab_columns = 64;
@@ -78,9 +83,10 @@ struct WgmmaBackwardTiles {
   // unless they are added from registers, for want of shared memory.
   static constexpr int row_blocks = tile_q / 64, pieces = row_blocks * qk_slabs, piece_bytes = 64 * 64 * 4;
   static __device__ __forceinline__ constexpr int slab_of(int piece) { return piece / row_blocks; }
-  static __device__ __forceinline__ constexpr int columns_of(int piece) {
-    return shape.head_dim - 64 * slab_of(piece) < 64 ? shape.head_dim - 64 * slab_of(piece) : 64;
+  static __device__ __forceinline__ constexpr int columns_of_slab(int slab) {
+    return shape.head_dim - 64 * slab < 64 ? shape.head_dim - 64 * slab : 64;
   }
+  static __device__ __forceinline__ constexpr int columns_of(int piece) { return columns_of_slab(slab_of(piece)); }
   static constexpr int sums_at = p_at + 2 * p_bytes;
   static constexpr int sums_stages = by_gradient || separate_dq ? 0 : pieces < 2 && !config.adders ? 1 : 2;
   // Or, with a cluster: two stages of slots, which together have room for a tile of dQ (wgmma_exchange.cuh).
@@ -332,8 +338,8 @@ class QueryRing {
 };
 
 /// The sums of dQ in the workspace: blocks of 64 queries and 64 columns in the order of a warpgroup's accumulators, which
-/// are [warp][8 columns][lane][4]. Returns a warp's part of the block that holds row `row`, of all heads, and column 64 *
-/// `slab`.
+/// are [warp][8 columns][lane][4]. With adders, which add a whole block at once, the last block of a row has no unused
+/// columns. Returns a warp's part of the block that holds row `row`, of all heads, and column 64 * `slab`.
 template <int qk_slabs>
 __device__ __forceinline__ float* sums_of(const AttentionBackwardParams& params, int64 row, int slab, int warp) {
   return workspace_floats(params, params.sums_at) + (row / 64 * qk_slabs + slab) * (64 * 64) + warp * (16 * 64);
