@@ -62,11 +62,12 @@ __device__ __forceinline__ void sincosf(float x, float* sine, float* cosine) {
   *cosine = Outlined::cosine(x);
 }
 
-/// tanh(x) = 1 - 2 / (e^(2 x) + 1) with an error of at most 2^-22, in 6 instructions where CUDA's tanhf has 17 and a branch.
-/// Near 0 it has fewer digits than tanhf.
+/// tanh(x) = 1 - 2 / (e^(2 x) + 1) with an error of at most 2^-22, in 5 instructions where CUDA's tanhf has 17 and a branch.
+/// Two of them are of the special function unit. Near 0 it has fewer digits than tanhf.
 __device__ __forceinline__ float fast_tanhf(float x) {
   constexpr float twice_log2_e = 0x1.715476p+1f;
-  return 1.0f - 2.0f * tunesmith::reciprocal_approx(tunesmith::exp2_approx(twice_log2_e * x) + 1.0f);
+  const float below = tunesmith::reciprocal_approx(tunesmith::exp2_approx(twice_log2_e * x) + 1.0f);
+  return tunesmith::fused_multiply_add(-2.0f, below, 1.0f);
 }
 
 }  // namespace user_text

@@ -101,7 +101,7 @@ class Pairs {
       const auto modified =
           Modification::differentiated(multiply(score, params.scale), batch_, head_, query, key, params.aux);
       score = modified.value;
-      pair.slope = multiply(pair.slope, modified.derivative);
+      pair.slope = shape.softcap ? multiply(pair.slope, modified.derivative) : modified.derivative;
     }
   }
 
