@@ -226,6 +226,8 @@ __device__ __forceinline__ float divide(float a, float b) { return a / b; }
 __device__ __forceinline__ float reciprocal_sqrt(float x) {
   return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(x)));
 }
+/// Computes tanh(x), more exactly than the GPU.
+__device__ __forceinline__ float tanh_approx(float x) { return __builtin_tanhf(x); }
 /// Returns the maximum, or NaN (0x7fffffff) if an operand is NaN. +0 is larger than -0, as in PTX.
 __device__ __forceinline__ float maximum_or_nan(float a, float b) {
   if (a > b) return a;

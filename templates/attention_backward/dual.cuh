@@ -242,6 +242,10 @@ __device__ __forceinline__ Dual fast_tanhf(Dual x) {
   const float value = user_text::fast_tanhf(x.value);
   return x.through_finite(value, tunesmith::fused_multiply_add(-value, value, 1.0f));
 }
+__device__ __forceinline__ Dual __tanhf(Dual x) {
+  const float value = user_text::__tanhf(x.value);
+  return x.through_finite(value, tunesmith::fused_multiply_add(-value, value, 1.0f));
+}
 __device__ __forceinline__ Dual erff(Dual x) {
   return x.through(::erff(x.value), 1.12837916709551257f * ::expf(-x.value * x.value));
 }

@@ -7,16 +7,15 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "templates/attention/modification.h"
-#include "templates/attention_backward/settings.h"
 #include "templates/half.h"
 #include "tests/support/host_kernels.h"
 #include "tests/support/source_compilation.h"
 #include "tests/templates/attention/mods.h"
 #include "tests/templates/attention_backward/score_mod_problem.h"
-#include "tuner/evaluate.h"
+#include "tests/templates/attention_backward/score_mod_values.h"
 #include "tuner/verify.h"
 #include "tunesmith/error.h"
 
@@ -28,6 +27,11 @@ using test::Case;
 using test::score_mod_of;
 using test::ScoreModProblem;
 using Texts = std::vector<std::pair<std::string, std::string>>;
+
+/// Returns a score_mod_grad with this body.
+std::string gradient_of(const std::string& body) {
+  return "__device__ float score_mod_grad(float score, int b, int h, int q, int k, const Aux& aux) {\n" + body + "\n}\n";
+}
 
 Problem backward(const std::string& fields, const Texts& texts) { return test::backward_with_texts(fields, texts); }
 
@@ -82,6 +86,8 @@ std::vector<Function> functions() {
       {"sinhf(score) + coshf(score)", [](double x) { return std::sinh(x) + std::cosh(x); }},
       {"tanhf(score) + tanh(score / 3)", [](double x) { return std::tanh(x) + std::tanh(x / 3); }},
       {"fast_tanhf(score) + fast_tanhf(-40 * score)", [](double x) { return std::tanh(x) + std::tanh(-40 * x); }},
+      {"__tanhf(score) + __tanhf(-40 * score)", [](double x) { return std::tanh(x) + std::tanh(-40 * x); }},
+      {"tanhf(0.5f) * score + fast_tanhf(1 / score)", [](double x) { return std::tanh(0.5) * x + std::tanh(1 / x); }},
       {"erff(score) - erfcf(2 * score)", [](double x) { return std::erf(x) - std::erfc(2 * x); }},
       {"to_float(score)", [](double x) { return x; }},
       {"polynomial(score)", [](double x) { return ((x + 2) * x - 3) * x * 0.25; }},
@@ -125,38 +131,34 @@ TEST_F(BackwardScoreMod, EveryFunctionHasItsDerivative) {
   constexpr std::int64_t points = 16;
   const Problem problem = backward("heads=" + std::to_string(count) + ",seq_q=1,seq_kv=16,head_dim=8,dtype=f32",
                                    {{"score_mod", functions_source()}});
-  const attention::Settings settings = attention::Settings::of(read_problem(AttentionBackwardProblem{}, problem.fields));
+  std::vector<float> scores;
+  for (std::int64_t i = 0; i < count * points; ++i) scores.push_back(0.25f + static_cast<float>(i % points) / 8);
   with_executables({case_of(problem, simt)}, [&](const Case&, const Executable& executable) {
-    std::vector<std::int32_t> places;
-    for (std::int32_t h = 0; h < count; ++h) places.insert(places.end(), {0, h, 0, 0, points});
-    for (const attention::ModificationEntry entry :
-         {attention::ModificationEntry::scores, attention::ModificationEntry::derivatives}) {
-      std::vector<float> scores;
-      for (std::int64_t i = 0; i < count * points; ++i) scores.push_back(0.25f + static_cast<float>(i % points) / 8);
-      const std::vector<float> inputs = scores;
-      const std::int64_t five = 5;
-      const std::vector<HostArray> arrays{
-          {{.name = "places", .input = true, .dtype = DType::i32, .shape = {count, five}, .strides = {five, 1}},
-           reinterpret_cast<std::byte*>(places.data())},
-          {{.name = "scores", .input = true, .output = true, .shape = {count, points}, .strides = {points, 1}},
-           reinterpret_cast<std::byte*>(scores.data())}};
-      evaluate_on(device_, executable.module())(attention::modification_plan(settings, entry, count, points), arrays);
+    const test::ScoreModValues found = test::score_mod_values(problem, device_, executable.module(), scores);
+    for (const bool derivative : {false, true})
       for (std::size_t i = 0; i < scores.size(); ++i) {
         const Function& function = all[i / points];
-        const double x = inputs[i];
+        const double x = scores[i], result = derivative ? found.derivatives[i] : found.values[i];
         double expected = function.exact(x);
-        if (entry == attention::ModificationEntry::derivatives) {
+        if (derivative) {
           constexpr double step = 1e-6;
           expected = std::isfinite(expected) ? (function.exact(x + step) - function.exact(x - step)) / (2 * step) : 0;
           // Jumps of the rounding functions have no derivative.
           if (std::fabs(expected) > 1e4) continue;
         }
         if (std::isinf(expected))
-          EXPECT_EQ(scores[i], expected) << function.cuda << " at " << x;
+          EXPECT_EQ(result, expected) << function.cuda << " at " << x;
         else  // a few roundings of float32, and the differences' own error
-          EXPECT_NEAR(scores[i], expected, 2e-6 * (1 + std::fabs(expected))) << function.cuda << " at " << x;
+          EXPECT_NEAR(result, expected, 2e-6 * (1 + std::fabs(expected))) << function.cuda << " at " << x;
       }
-    }
+  });
+}
+
+// The host executor's __tanhf is exact within a few roundings.
+TEST_F(BackwardScoreMod, TanhOfEdgeCases) {
+  const Problem problem = test::tanh_problem();
+  with_executables({case_of(problem, simt)}, [&](const Case&, const Executable& executable) {
+    test::check_tanh(problem, device_, executable.module(), 0x1p-22);
   });
 }
 
@@ -175,6 +177,22 @@ TEST_F(BackwardScoreModNvrtc, EveryFunctionCompiles) {
     sources.push_back(source_of(test::case_of(problem, device, config), device.arch));
   }
   compile_all(sources);
+}
+
+// The value and the derivative of a soft cap share its tanh: one, and the weight's exponential, for each score of a thread.
+// Two more tanh are in the entries that evaluate score_mod and its derivative alone.
+TEST_F(BackwardScoreModNvrtc, ValueAndDerivativeShareATanh) {
+  const Problem problem = backward("heads=16,seq_q=4096,head_dim=64,dtype=bf16,causal=bottom-right",
+                                   {{"score_mod", test::mod_example("softcap")}});
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  const std::string ptx = ptx_of(source_of(test::case_of(problem, device, "variant=wgmma,kernels=1"), device.arch));
+  const auto count = [&](std::string_view instruction) {
+    int found = 0;
+    for (std::size_t at = ptx.find(instruction); at != std::string::npos; at = ptx.find(instruction, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("tanh.approx.f32"), count("ex2.approx.ftz.f32") + 2);
+  EXPECT_GT(count("tanh.approx.f32"), 32);
 }
 
 // The gradients that the kernels compute, not the reference's.
@@ -212,6 +230,10 @@ TEST_F(BackwardScoreMod, CandidatesAreVerified) {
   const std::string bias = test::mod_example("relative_bias"), softcap = test::mod_example("softcap"),
                     alibi = test::mod_example("alibi"), gate = score_mod_of("  return score * tanhf(score * 2) + 0.1f * h;"),
                     hard = score_mod_of("  return k % 7 == 3 ? -INFINITY : fmaxf(score, -1.0f) * 1.5f;");
+  // As coarse as the error of __tanhf allows, which is exact on the host executor.
+  const std::string steps = "  const float t = rintf(tanhf(score * 0.1f) * 2048.0f) / 2048.0f;\n",
+                    coarse_cap = score_mod_of(steps + "  return 10.0f * t;"),
+                    coarse_grad = gradient_of(steps + "  return 1.0f - t * t;");
   const std::string flags = R"(// aux: flags:u8[total_kv]; shift:i64=3
 __device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return aux.flags[k] != 0 || (q + aux.shift) % 2 == h; }
 )";
@@ -225,6 +247,7 @@ __device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return au
            {"heads=2,seq_q=50,seq_kv=70,head_dim=64,window_left=20,window_right=3,alibi=1,dslopes=1", {{"score_mod", gate}}},
            {"heads=2,seq_q=70,seq_kv=70,head_dim=32,causal=top-left,sinks=1,dsinks=1,dlse=1", {{"score_mod", hard}}},
            {"heads=2,seq_q=100,seq_kv=90,head_dim=64,softcap=3", {{"score_mod", softcap}, {"mask_mod", tree}}},
+           {"heads=2,seq_q=60,seq_kv=90,head_dim=16", {{"score_mod", coarse_cap}, {"score_mod_grad", coarse_grad}}},
            {"batch=3,heads=2,seq_q=40,seq_kv=67,head_dim=24,causal=bottom-right,alibi=1,dslopes=1,sinks=1,dsinks=1,softcap="
             "3,"
             "window_left=31,varlen=1,total_q=70,total_kv=150",
@@ -243,10 +266,7 @@ __device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return au
 // A derivative that is given replaces the one over dual numbers: a doubled one doubles dq.
 TEST_F(BackwardScoreMod, AGivenDerivativeIsTaken) {
   const std::string square = score_mod_of("  return 0.1f * score * score;");
-  const auto grad = [](const std::string& body) {
-    return "__device__ float score_mod_grad(float score, int b, int h, int q, int k, const Aux& aux) {\n  return " + body +
-           ";\n}\n";
-  };
+  const auto grad = [](const std::string& derivative) { return gradient_of("  return " + derivative + ";"); };
   const char* const shape = "heads=2,seq_q=20,seq_kv=30,head_dim=16,dtype=f32";
   std::vector<std::unique_ptr<AttentionArraysOnHost>> results;
   const Problem automatic = backward(shape, {{"score_mod", square}}),

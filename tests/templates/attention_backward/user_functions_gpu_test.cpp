@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -9,6 +14,7 @@
 
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/attention/mods.h"
+#include "tests/templates/attention_backward/score_mod_values.h"
 
 namespace tunesmith {
 namespace {
@@ -31,6 +37,47 @@ TEST_F(AttentionBackwardGpuScoreMod, InEveryVariant) {
         cases.push_back(case_of(problem, variant));
       }
   verify_all(cases);
+}
+
+// __tanhf has the documented error. The check against the reference evaluates it at a score and at both ends of the score's
+// rounding error, so within such a short interval it must stay between its values there.
+TEST_F(AttentionBackwardGpuScoreMod, ApproximateTanh) {
+  const Problem problem = test::tanh_problem();
+  const auto module = executable_of(case_of(problem, "variant=simt"))->module();
+  test::check_tanh(problem, device(), module, 0x1p-11);
+
+  const auto values = [&](std::vector<float> scores) {
+    const std::size_t count = scores.size();
+    scores.resize(2 * count);  // head 1 is __tanhf
+    std::rotate(scores.begin(), scores.begin() + static_cast<std::ptrdiff_t>(count), scores.end());
+    std::vector<float> found = test::score_mod_values(problem, device(), module, scores).values;
+    return std::vector<float>(found.begin() + static_cast<std::ptrdiff_t>(count), found.end());
+  };
+  std::vector<float> scores;
+  for (auto bits = std::bit_cast<std::uint32_t>(0x1p-30f); bits < std::bit_cast<std::uint32_t>(16.0f); bits += 509)
+    scores.push_back(std::bit_cast<float>(bits));
+  const std::vector<float> spread = values(scores);
+  double worst = 0;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    const double exact = std::tanh(static_cast<double>(scores[i]));
+    worst = std::max(worst, std::fabs(spread[i] - exact) / exact);
+  }
+  std::printf("largest relative error of __tanhf: 2^%.2f\n", std::log2(worst));
+  EXPECT_LE(worst, 0x1p-11);
+
+  constexpr std::size_t width = 17;  // consecutive floats
+  scores.clear();
+  for (auto bits = std::bit_cast<std::uint32_t>(0x1p-8f); bits < std::bit_cast<std::uint32_t>(16.0f); bits += 5003)
+    for (std::uint32_t i = 0; i < width; ++i) scores.push_back(std::bit_cast<float>(bits + i));
+  const std::vector<float> dense = values(scores);
+  std::size_t outside = 0;
+  for (std::size_t begin = 0; begin < dense.size(); begin += width) {
+    const float low = dense[begin], middle = dense[begin + width / 2], high = dense[begin + width - 1];
+    const auto [least, most] = std::minmax({low, middle, high});
+    for (std::size_t i = begin; i < begin + width; ++i)
+      if (dense[i] < least - 0x1p-22f * middle || dense[i] > most + 0x1p-22f * middle) ++outside;
+  }
+  EXPECT_EQ(outside, 0) << "of " << dense.size();
 }
 
 // Gradients of the arrays that score_mod reads.
@@ -110,7 +157,9 @@ std::vector<UserFunctions> user_functions() {
           {"heads=2,seq_q=300,seq_kv=400,head_dim=64,dtype=bf16,dropout=0.3,dropout_seed=4", gate, tree},
           {"heads=2,seq_q=300,seq_kv=400,head_dim=256,dtype=bf16,dropout=0.3,dropout_seed=4", gate, ""},
           {"heads=2,seq_q=300,seq_kv=400,head_dim=128,dtype=bf16,dropout=0.3,alibi=1,dslopes=1,softcap=5", "", ""},
-          {"heads=2,seq_q=300,seq_kv=400,head_dim=64,dtype=f16,dropout=0.3,alibi=1,dslopes=1", gate, ""}};
+          {"heads=2,seq_q=300,seq_kv=400,head_dim=64,dtype=f16,dropout=0.3,alibi=1,dslopes=1", gate, ""},
+          {"batch=2,heads=4,kv_heads=2,seq_q=337,seq_kv=453,head_dim=64,dtype=bf16,causal=bottom-right",
+           test::mod_example("softcap"), ""}};
 }
 
 // User functions in wgmma, and what needs P next to its derivative: derivatives of both signs, scores of -inf, block masks
