@@ -82,7 +82,11 @@ void ResidentGroup::run(const std::vector<Dim3>& blocks, const void* params, Cou
   caller_.sanitizer.start_here();
   switch_context(caller_, next());
 
-  if (running_ == 0 && flights_.empty()) return;
+  const bool completed = running_ == 0 && flights_.empty();
+  if (const std::optional<std::size_t> block = shared_.take_overrun(); completed && block)
+    throw Error(ErrorCode::device_failed, "kernel '", shape_.entry, "': block ", shape_.block_index(positions_[*block]),
+                " writes beyond its ", shape_.dynamic_smem_bytes, " bytes of dynamic shared memory");
+  if (completed) return;
   // Unfinished fibers are abandoned; the next run reuses their stacks from the start.
   if (failure_.empty())
     failure_ = running_ != 0 ? describe_divergence()

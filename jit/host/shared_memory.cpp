@@ -14,6 +14,7 @@ constexpr std::size_t arena_bytes = 96 << 10;  // max_static_bytes of objects, w
 constexpr std::size_t base_alignment = 1024;   // of static objects, and of dynamic memory larger than 48 KiB
 constexpr std::size_t default_alignment = 16;  // of dynamic memory otherwise
 constexpr std::size_t alignment_threshold = 48 << 10;
+constexpr std::size_t guard_bytes = 4 << 10;  // after dynamic memory: all 0xFF unless a kernel writes there
 
 unsigned char* allocate(std::size_t bytes) {
   void* memory = nullptr;
@@ -29,7 +30,7 @@ SharedMemory::~SharedMemory() { release_blocks(); }
 void SharedMemory::release_blocks() noexcept {
   for (const Block& block : blocks_) {
     if (block.statics != nullptr) unpoison(block.statics, arena_bytes);
-    if (block.dynamic_allocation != nullptr) unpoison(block.dynamic_allocation, default_alignment);
+    if (block.dynamic_allocation != nullptr) unpoison(block.dynamic_allocation, block.dynamic_end + guard_bytes);
     std::free(block.statics);
     std::free(block.dynamic_allocation);
   }
@@ -39,13 +40,15 @@ void SharedMemory::release_blocks() noexcept {
 void SharedMemory::add_block() {
   Block& block = blocks_.emplace_back();
   block.statics = allocate(arena_bytes);
-  // An alignment of exactly 16 exposes kernels that rely on more. The exact size lets AddressSanitizer detect overruns.
+  // An alignment of exactly 16 exposes kernels that rely on more.
   const std::size_t offset = dynamic_bytes_ > alignment_threshold ? 0 : default_alignment;
-  block.dynamic_allocation = allocate(offset + dynamic_bytes_);
+  block.dynamic_allocation = allocate(offset + dynamic_bytes_ + guard_bytes);
   block.dynamic = block.dynamic_allocation + offset;
   block.dynamic_begin = offset;
   block.dynamic_end = offset + dynamic_bytes_;
+  std::memset(block.dynamic_allocation + block.dynamic_end, 0xff, guard_bytes);
   poison(block.dynamic_allocation, offset);
+  poison(block.dynamic_allocation + block.dynamic_end, guard_bytes);
 }
 
 void SharedMemory::prepare(std::size_t blocks, std::size_t dynamic_bytes) {
@@ -62,6 +65,19 @@ void SharedMemory::poison_contents() {
     std::memset(block.dynamic, 0xff, dynamic_bytes_);
     for (const StaticObject& object : objects_) std::memset(block.statics + object.offset, 0xff, object.bytes);
   }
+}
+
+std::optional<std::size_t> SharedMemory::take_overrun() noexcept {
+  std::optional<std::size_t> found;
+  if constexpr (with_asan) return found;
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    unsigned char* const guard = blocks_[i].dynamic_allocation + blocks_[i].dynamic_end;
+    // Equal to itself moved by one byte: all bytes are equal.
+    if (guard[0] == 0xff && std::memcmp(guard, guard + 1, guard_bytes - 1) == 0) continue;
+    std::memset(guard, 0xff, guard_bytes);
+    found = i;
+  }
+  return found;
 }
 
 void* SharedMemory::static_object(std::size_t block, const void* key, std::size_t bytes, std::size_t alignment) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace tunesmith::host {
@@ -24,6 +25,9 @@ class SharedMemory {
   void prepare(std::size_t blocks, std::size_t dynamic_bytes);
   /// Fills all memory with 0xFF before the blocks start.
   void poison_contents();
+  /// Returns a block that has written to the few KiB after its dynamic memory, if any, and restores them. With
+  /// AddressSanitizer, any such access ends the process at once.
+  std::optional<std::size_t> take_overrun() noexcept;
 
   /// Returns the static object of `key`; nullptr if the kernel's static shared memory exceeds max_static_bytes.
   void* static_object(std::size_t block, const void* key, std::size_t bytes, std::size_t alignment);

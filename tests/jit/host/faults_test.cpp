@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "jit/host/sanitizer_fiber.h"
 #include "tests/jit/host/kernels.h"
 
 namespace tunesmith {
@@ -93,6 +94,7 @@ extern "C" __global__ void faulty(const __grid_constant__ Params params) {
       cluster_arrive();
       cluster_wait();
       return;
+    case 21: reinterpret_cast<volatile char*>(dynamic_shared())[160 + i] = 1; return;
   }
 }
 extern "C" __global__ void greedy(const __grid_constant__ Params params) {
@@ -256,6 +258,18 @@ TEST_F(HostExecutorFaults, TooMuchSharedMemory) {
   KernelLaunch launch = launch_of("full", {1}, {1});
   launch.dynamic_smem_bytes = 200000;
   EXPECT_EQ(fault(launch, 0), "kernel 'full': static and dynamic shared memory of 240000 bytes; allowed: at most 232448");
+}
+
+TEST_F(HostExecutorFaults, WritesBeyondDynamicSharedMemory) {
+  if (host::with_asan) GTEST_SKIP() << "AddressSanitizer ends the process";
+  KernelLaunch launch = launch_of("faulty", {3}, {32});
+  for (const int bytes : {0, 160, 191}) {
+    launch.dynamic_smem_bytes = bytes;
+    EXPECT_EQ(fault(launch, 21),
+              "kernel 'faulty': block 0 writes beyond its " + std::to_string(bytes) + " bytes of dynamic shared memory");
+  }
+  launch.dynamic_smem_bytes = 192;
+  EXPECT_EQ(fault(launch, 21), "no error");
 }
 
 TEST_F(HostExecutorFaults, LaunchesThatCudaWouldReject) {
