@@ -179,6 +179,12 @@ void search(Engine& engine, const Work& work, const std::vector<void*>& addresse
   const Value capacity = *work.capacity->config().fields.find("capacity");
   std::vector<Config> configs = parsed->search_space(engine.device(), Effort::full);
   for (Config& config : configs) config.fields.set("capacity", capacity);
+  for (std::size_t i = 0, count = configs.size(); i < count; ++i) {
+    if (configs[i].variant() != "hybrid" && configs[i].variant() != "cluster") continue;
+    Config sized = configs[i];
+    sized.fields.set("sized_by_row", std::int64_t{1});
+    configs.push_back(std::move(sized));
+  }
   std::erase_if(configs, [&](const Config& config) { return !parsed->why_invalid(engine.device(), config).empty(); });
   std::vector<std::optional<Plan>> plans(configs.size());
   on_all_cores(configs.size(), [&](std::size_t i) { plans[i] = engine.prepare(work.problem, {.config = configs[i]}); });

@@ -35,7 +35,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     // Issue the row's loads before the target is needed; the target's logit is needed only after the row's maximum. In
     // place, every thread must have read the target's logit before any thread stores a gradient: the reduction of the
     // exponentials ensures this, because they depend on a maximum that includes that logit.
-    resident.load(logits, row.seen, thread_rank, Maximum::identity());
+    resident.load(logits, row, thread_rank, Maximum::identity());
     group.start();
     const Target<TargetType> target(params, index, columns_of<shape>(params.row));
     const int64 position = target.column >= 0 ? target.column + row.shift : -1;
@@ -62,6 +62,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     for (int i = 0; i < vectors; ++i) {
       if constexpr (shape.least_cols > 0) {
         if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
+        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
       }
       Number values[vector];
       resident.get(i, values);
@@ -114,6 +115,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
         for (int i = 0; i < vectors; ++i) {
           if constexpr (shape.least_cols > 0) {
             if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
+            if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
           }
           Number values[vector];
           resident.get(i, values);

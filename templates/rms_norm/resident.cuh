@@ -19,7 +19,7 @@ __device__ __forceinline__ void rms_norm_resident(const RmsNormParamsOf<Number<s
 
   over_rows(group, params.row.rows, [&](int64 index, bool exists) {
     const Row<shape> row(params.row, index, static_cast<const Input*>(nullptr));
-    x.load(row.template input<Input>(params.row, 0), row.seen, thread_rank, 0.0f);
+    x.load(row.template input<Input>(params.row, 0), row, thread_rank, 0.0f);
     group.start();
 
     typename SumOfVectors<shape, CompensatedSumOf<Number<shape>>>::type squares;
@@ -27,6 +27,8 @@ __device__ __forceinline__ void rms_norm_resident(const RmsNormParamsOf<Number<s
     for (int i = 0; i < ResidentRow::vectors; ++i) {
       if constexpr (leaves_early<shape>)
         if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
+      if constexpr (config.sized_by_row)
+        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
       if (i == ResidentRow::in_registers) x.arrived();
       Number<shape> values[shape.vector];
       x.get(i, values);
@@ -40,6 +42,7 @@ __device__ __forceinline__ void rms_norm_resident(const RmsNormParamsOf<Number<s
     for (int i = 0; i < ResidentRow::vectors; ++i) {
       if constexpr (shape.least_cols > 0) {
         if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
+        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
       }
       Number<shape> values[shape.vector];
       x.get(i, values);

@@ -117,6 +117,12 @@ void describe(const TypedConfig& c, Description& d) {
                        "columns are compiled in",
             .range = {0, std::int64_t{1} << 31},
             .only_with = with({warp, block, hybrid, cluster, grid, two_pass, split, persistent}, "a variant but pipeline")});
+  d.option("sized_by_row", c.sized_by_row,
+           {.meaning = "1: a launch has shared memory for its own columns only, and min_blocks blocks need to fit for the "
+                       "narrowest row of the bucket; 0: shared memory for the capacity",
+            .range = {0, 1},
+            .only_with = Condition{c.capacity != 0 && (c.variant == hybrid || c.variant == cluster),
+                                   "variant=hybrid or cluster, and a capacity"}});
 }
 
 std::vector<FieldInfo> config_field_infos() { return config_infos<TypedConfig>(); }
@@ -156,6 +162,14 @@ std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
            (std::int64_t{stages} * batch * shape.resident_element_bytes() + keep_columns * shape.column_bytes);
   if (!has_shared_vectors()) return 0;
   return (vectors_per_thread(shape) - vectors_in_registers(shape)) * threads * shape.vector() *
+         shape.resident_element_bytes();
+}
+
+std::int64_t TypedConfig::smem_bytes(const Shape& shape, std::int64_t width) const {
+  if (shape.staged_rows > 0) return staged_arrays(shape).bytes_of(shape.staged_rows * width);
+  if (sized_by_row == 0) return smem_bytes(shape);
+  const std::int64_t in_row = (shape.vectors_per_row(width) + members() - 1) / members();
+  return std::max<std::int64_t>(in_row - vectors_in_registers(shape), 0) * threads * shape.vector() *
          shape.resident_element_bytes();
 }
 

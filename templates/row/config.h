@@ -68,6 +68,7 @@ struct TypedConfig {
   /// Not pipeline: the kernel runs every width of the bucket that ends at this number of columns. 0: exactly
   /// the problem's columns.
   std::int64_t capacity = 0;
+  int sized_by_row = 0;  ///< hybrid, cluster with a capacity: 1 if a launch has shared memory for its own columns only
 
   /// Throws Error(invalid_argument) with the field, its value and the allowed values.
   static TypedConfig parse(const Config& config);
@@ -91,8 +92,15 @@ struct TypedConfig {
   }
   bool has_shared_vectors() const noexcept { return holds_row() && variant >= Variant::hybrid; }
   bool reads_twice() const noexcept { return variant == Variant::two_pass || variant == Variant::split; }
-  /// Returns the dynamic shared memory per block.
+  /// Returns the dynamic shared memory per block: for the widest row, if the shape has a capacity.
   std::int64_t smem_bytes(const Shape& shape) const noexcept;
+  /// Returns the dynamic shared memory per block of a launch for rows of `width` columns in the kernel for a shape with a
+  /// capacity: without the end of the last staged array, and without slots of vectors beyond the row if it is sized_by_row.
+  std::int64_t smem_bytes(const Shape& shape, std::int64_t width) const;
+  /// Returns the dynamic shared memory per block of a launch for the problem's own columns.
+  std::int64_t launch_smem_bytes(const Shape& shape) const {
+    return shape.actual_cols == 0 ? smem_bytes(shape) : smem_bytes(shape, shape.actual_cols);
+  }
   /// Estimates the registers per thread: the resident part of the row and the code around it.
   int registers_needed(const Shape& shape) const noexcept;
 };

@@ -6,9 +6,9 @@
 
 namespace tunesmith {
 
-/// Has the interface of RegisterRow. The constructor takes `shared_bytes` of dynamic shared memory.
+/// Has the interface of RegisterRow. `other_bytes`: of the vectors of the operation's other inputs.
 template <typename Element, const RowShape& shape, const ResidentConfig& config, typename Group,
-          template <typename, int> typename RegisterVector>
+          template <typename, int> typename RegisterVector, int other_bytes>
 struct HybridRow {
   static constexpr int vector = shape.vector;
   static constexpr int in_registers = config.register_vectors;
@@ -22,16 +22,22 @@ struct HybridRow {
 
   Vector registers[in_registers > 0 ? in_registers : 1];
   Access* places;      // this thread's first slot; accesses of neighbouring threads are adjacent
+  int end = 0;         // of the row, if launches are sized by it
   int taken_out = -1;  // element in shared memory to replace after arrived(): vector * shape.vector + element
 
-  /// Bytes per block.
-  static constexpr int shared_bytes = config.shared_vectors * threads * Place::bytes;
-  /// Takes `shared_bytes` of dynamic shared memory.
+  /// Distance from the slots of vector i of a block to those of vector i + 1, and to those of the next input.
+  static constexpr int bytes_of_slots = threads * (Place::bytes + (config.sized_by_row ? other_bytes : 0));
+  static constexpr int bytes_to_next = threads * Place::bytes * (config.sized_by_row ? 1 : config.shared_vectors);
+  /// `memory`: dynamic shared memory from this input's slots on.
   __device__ __forceinline__ explicit HybridRow(unsigned char* memory)
       : places(reinterpret_cast<Access*>(memory) + thread_index()) {}
 
   __device__ __forceinline__ Access* place(int i, int access) const {
-    return places + ((i - in_registers) * Place::accesses + access) * threads;
+    if constexpr (bytes_of_slots == threads * Place::bytes)
+      return places + ((i - in_registers) * Place::accesses + access) * threads;
+    else
+      return reinterpret_cast<Access*>(reinterpret_cast<unsigned char*>(places) + (i - in_registers) * bytes_of_slots) +
+             access * threads;
   }
 
   /// Returns whether vector i stores any float without rounding.
@@ -75,21 +81,25 @@ struct HybridRow {
     }
   }
 
-  /// Loads a row. Vectors for shared memory are copied asynchronously, bypassing registers: call arrived() before you use
-  /// them. Excluded elements read as `outside`.
-  __device__ __forceinline__ void load(const Element* row, Range seen, int thread_rank, Value outside) {
+  /// Loads a row, whose column 0 is at `first`. Vectors for shared memory are copied asynchronously, bypassing registers:
+  /// call arrived() before you use them. Excluded elements read as `outside`.
+  __device__ __forceinline__ void load(const Element* first, const Row<shape>& row, int thread_rank, Value outside) {
     constexpr int group_size = Group::group_size;
+    if constexpr (config.sized_by_row) end = static_cast<int>(row.all.end);
+    const Range seen = row.seen;
     // Issue the asynchronous copies first: they need no registers until arrived().
 #if TUNESMITH_SM >= 800
     if constexpr (config.shared_vectors > 0) {
 #pragma unroll
       for (int i = in_registers; i < vectors; ++i) {
+        if constexpr (config.sized_by_row)
+          if (without_slot<shape, config, group_size>(row.all.end, i)) break;
         const int64 column = column_of<shape, group_size>(i, thread_rank);
         if ((!ragged<shape> && inside_row<shape, group_size>(i)) || seen.template holds<vector>(column)) {
 #pragma unroll
           for (int k = 0; k < Place::accesses; ++k)
             async_copy<Place::access_bytes>(place(i, k),
-                                            reinterpret_cast<const char*>(row + column) + k * Place::access_bytes);
+                                            reinterpret_cast<const char*>(first + column) + k * Place::access_bytes);
         }
       }
       async_copy_commit();
@@ -99,18 +109,20 @@ struct HybridRow {
 #endif
 #pragma unroll
     for (int i = 0; i < in_registers; ++i)
-      registers[i].hold(load_of_row<Element, shape, config.load, group_size>(row, i, thread_rank, seen, outside));
+      registers[i].hold(load_of_row<Element, shape, config.load, group_size>(first, i, thread_rank, seen, outside));
       // Load vectors that cross the end of the row last: they pass through registers, so the thread waits for them.
 #pragma unroll
     for (int i = in_registers; i < vectors; ++i) {
+      if constexpr (config.sized_by_row)
+        if (without_slot<shape, config, group_size>(row.all.end, i)) break;
       if ((!ragged<shape> && inside_row<shape, group_size>(i)) ||
           seen.template holds<vector>(column_of<shape, group_size>(i, thread_rank)))
         continue;
       if constexpr (shape.least_cols > 0)
         hold(i, RowFeatures<shape>::SeenEdges::template load_rest<Element, vector, LoadHint::plain>(
-                    row, column_of<shape, group_size>(i, thread_rank), seen, outside));
+                    first, column_of<shape, group_size>(i, thread_rank), seen, outside));
       else
-        hold(i, load_of_row<Element, shape, LoadHint::plain, group_size>(row, i, thread_rank, seen, outside));
+        hold(i, load_of_row<Element, shape, LoadHint::plain, group_size>(first, i, thread_rank, seen, outside));
     }
   }
 
@@ -120,6 +132,8 @@ struct HybridRow {
     PackedMaximum<Element> packed;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
+      if constexpr (config.sized_by_row)
+        if (without_slot<shape, config, Group::group_size>(end, i)) break;
       if (i == in_registers) arrived();
       if constexpr (sizeof(Element) == 2 && vector > 1) {
         if (i >= in_registers || !Vector::converted) {
@@ -183,8 +197,8 @@ struct HybridRow {
 
 template <template <typename, int> typename RegisterVector>
 struct InRegistersAndSharedMemory {
-  template <typename Element, const RowShape& shape, const ResidentConfig& config, typename Group>
-  using Row = HybridRow<Element, shape, config, Group, RegisterVector>;
+  template <typename Element, const RowShape& shape, const ResidentConfig& config, typename Group, int other_bytes = 0>
+  using Row = HybridRow<Element, shape, config, Group, RegisterVector, other_bytes>;
 };
 
 }  // namespace tunesmith

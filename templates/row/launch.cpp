@@ -78,7 +78,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
   KernelLaunch launch;
   launch.entry = entry;
   launch.block = {static_cast<std::uint32_t>(config.threads), 1, 1};
-  launch.dynamic_smem_bytes = config.smem_bytes(shape);
+  launch.dynamic_smem_bytes = config.launch_smem_bytes(shape);
   std::int64_t blocks = shape.rows;
   switch (config.variant) {
     case Variant::warp: {

@@ -11,7 +11,19 @@ struct ResidentConfig {
   int shared_vectors;  ///< in shared memory, after those in registers
   LoadHint load;
   StoreHint store;
+  /// A launch has shared memory for the columns of its rows only, which may be fewer than the kernel has room for. The slots
+  /// of several inputs alternate then, so that those of absent vectors are the last.
+  bool sized_by_row = false;
 };
+
+/// Returns whether vector i of every thread is beyond the `end` of the row and would be in shared memory, where it may have
+/// no slot. The same for all threads of the group. Ask only `if constexpr (shape.least_cols > 0)`, as with beyond_row().
+template <const RowShape& shape, const ResidentConfig& config, int group_size>
+__device__ __forceinline__ bool without_slot(int64 end, int i) {
+  const int64 first = int64{i} * group_size * shape.vector;
+  return config.sized_by_row && i >= config.register_vectors && first >= shape.least_cols &&
+         static_cast<int>(first) >= static_cast<int>(end);
+}
 
 /// A register vector in the layout of global memory, converted at each use: half the registers for 16-bit elements.
 template <typename Element, int vector>
@@ -53,7 +65,7 @@ struct RegisterRow {
   static constexpr int vector = shape.vector;
   static constexpr int in_registers = config.register_vectors;
   static constexpr int vectors = config.register_vectors + config.shared_vectors;
-  static constexpr int shared_bytes = 0;
+  static constexpr int bytes_to_next = 0;
   static_assert(vectors == vectors_per_thread<shape, Group::group_size>, "the threads together hold the row");
   using Value = Compute<Element>;
   using Vector = RegisterVector<Element, vector>;
@@ -68,11 +80,12 @@ struct RegisterRow {
   __device__ __forceinline__ void get(int i, Value (&values)[vector]) { registers[i].get(values); }
   __device__ __forceinline__ void put(int i, const Value (&values)[vector]) { registers[i].put(values); }
 
-  /// Loads a row; excluded elements read as `outside`.
-  __device__ __forceinline__ void load(const Element* row, Range seen, int thread_rank, Value outside) {
-    end = static_cast<int>(seen.end);
+  /// Loads a row, whose column 0 is at `first`; excluded elements read as `outside`.
+  __device__ __forceinline__ void load(const Element* first, const Row<shape>& row, int thread_rank, Value outside) {
+    end = static_cast<int>(row.all.end);
     load_vectors_of_row<Element, shape, config.load, Group::group_size, in_registers>(
-        row, thread_rank, seen, outside, [&](int i, const Packed<Element, vector>& loaded) { registers[i].hold(loaded); });
+        first, thread_rank, row.seen, outside,
+        [&](int i, const Packed<Element, vector>& loaded) { registers[i].hold(loaded); });
   }
   /// Waits for asynchronous copies of load(): there are none.
   __device__ __forceinline__ void arrived() {}
@@ -122,7 +135,7 @@ struct RegisterRow {
 /// Storage policy of a row, for kernels that work with any storage.
 template <template <typename, int> typename RegisterVector>
 struct InRegisters {
-  template <typename Element, const RowShape& shape, const ResidentConfig& config, typename Group>
+  template <typename Element, const RowShape& shape, const ResidentConfig& config, typename Group, int other_bytes = 0>
   using Row = RegisterRow<Element, shape, config, Group, RegisterVector>;
 };
 

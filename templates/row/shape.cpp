@@ -54,10 +54,10 @@ int Shape::line_of(const Access& access) const noexcept {
   return is_long ? static_cast<int>(line_bytes / size_of(input_dtype(0))) : access.vector;
 }
 
-std::int64_t Shape::vectors_per_row() const noexcept {
+std::int64_t Shape::vectors_per_row(std::int64_t width) const noexcept {
   const Access rows_access = access();
   const std::int64_t before = rows_access.shifted ? line_of(rows_access) - 1 : 0;
-  return (cols + before + rows_access.vector - 1) / rows_access.vector;
+  return (width + before + rows_access.vector - 1) / rows_access.vector;
 }
 
 std::int64_t Shape::resident_element_bytes() const noexcept {

@@ -87,7 +87,9 @@ struct Shape {
   int line() const noexcept { return line_of(access()); }
   /// Returns the mask elements per load.
   int mask_vector() const noexcept { return shifted() ? 1 : static_cast<int>(options.mask_vector(vector())); }
-  std::int64_t vectors_per_row() const noexcept;
+  std::int64_t vectors_per_row() const noexcept { return vectors_per_row(cols); }
+  /// Returns the same for a row of `width` columns in the kernel for this shape.
+  std::int64_t vectors_per_row(std::int64_t width) const noexcept;
   /// Returns the resident bytes per element over all inputs, as float32 with an additive mask.
   std::int64_t resident_element_bytes() const noexcept;
   /// Returns the resident bytes per element of the input with the fewest.

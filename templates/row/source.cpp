@@ -11,7 +11,8 @@ std::string resident_config(const TypedConfig& config, const Shape& shape) {
   const std::int64_t in_registers = config.vectors_in_registers(shape);
   return "static constexpr tunesmith::ResidentConfig config = {\n" + member("register_vectors", in_registers) +
          member("shared_vectors", config.vectors_per_thread(shape) - in_registers) +
-         member("load", source_name(config.load)) + member("store", source_name(config.store)) + "};\n";
+         member("load", source_name(config.load)) + member("store", source_name(config.store)) +
+         (config.sized_by_row == 1 ? member("sized_by_row", true) : "") + "};\n";
 }
 
 std::string pipeline_config(const TypedConfig& config, const Shape& shape) {

@@ -14,12 +14,27 @@ Shape staged_view(Shape shape, int rows) {
   return shape;
 }
 
+namespace {
+
+std::int64_t bytes_in_vectors(std::int64_t elements, DType dtype) {
+  constexpr std::int64_t vector = 16;
+  return (elements * size_of(dtype) + vector - 1) / vector * vector;
+}
+
+}  // namespace
+
+std::int64_t StagedArrays::bytes_of(std::int64_t elements) const {
+  std::int64_t end = 0;
+  for (const std::vector<StagedArray>* const arrays : {&inputs, &outputs})
+    for (const StagedArray& array : *arrays) end = std::max(end, array.offset + bytes_in_vectors(elements, array.dtype));
+  return end;
+}
+
 StagedArrays staged_arrays(const Shape& shape) {
   StagedArrays arrays{};
   const auto with_room = [&](DType dtype) {
-    constexpr std::int64_t vector = 16;
     const StagedArray array{dtype, arrays.bytes};
-    arrays.bytes += (shape.staged_rows * shape.cols * size_of(dtype) + vector - 1) / vector * vector;
+    arrays.bytes += bytes_in_vectors(shape.staged_rows * shape.cols, dtype);
     return array;
   };
   for (int i = 0; i < shape.inputs; ++i) arrays.inputs.push_back(with_room(shape.input_dtype(i)));

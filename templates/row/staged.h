@@ -23,6 +23,9 @@ struct StagedArray {
 struct StagedArrays {
   std::vector<StagedArray> inputs, outputs;
   std::int64_t bytes;
+  /// Returns the bytes that arrays of `elements` elements reach: no more than `bytes`, if rows are narrower than their
+  /// shape.
+  std::int64_t bytes_of(std::int64_t elements) const;
 };
 /// Returns the arrays of a shape from staged_view(). Outputs replace inputs with elements of the same size.
 StagedArrays staged_arrays(const Shape& shape);

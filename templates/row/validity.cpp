@@ -47,12 +47,18 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
     // alignment.
     const std::int64_t exchange_bytes =
         config.variant == Variant::persistent ? message_bytes(config, shape) : 2048 + shape.more_smem_bytes;
-    const std::int64_t available =
-        std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / config.min_blocks - 1024) - exchange_bytes;
-    if (smem_bytes > available)
-      return std::string(name(config.variant)) + " with these settings needs " + number(smem_bytes) +
-             " bytes of shared memory for " + number(shape.cols) + " columns; there are " + number(available) +
-             " for each of " + number(config.min_blocks) + " blocks";
+    const auto why_too_large = [&](std::int64_t cols, int blocks) -> std::string {
+      const std::int64_t needed = cols == shape.cols ? smem_bytes : config.smem_bytes(shape, cols);
+      const std::int64_t available =
+          std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / blocks - 1024) - exchange_bytes;
+      if (needed <= available) return {};
+      return std::string(name(config.variant)) + " with these settings needs " + number(needed) +
+             " bytes of shared memory for " + number(cols) + " columns; there are " + number(available) + " for each of " +
+             number(blocks) + " blocks";
+    };
+    const std::int64_t fitting = config.sized_by_row == 1 && shape.least_cols > 0 ? shape.least_cols : shape.cols;
+    if (std::string why = why_too_large(fitting, config.min_blocks); !why.empty()) return why;
+    if (std::string why = why_too_large(shape.cols, 1); fitting != shape.cols && !why.empty()) return why;
   }
   if (config.variant == Variant::grid && shape.exchanged_floats > 8)
     return "grid exchanges at most 8 floats between the blocks of a row; this problem exchanges " +

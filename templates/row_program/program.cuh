@@ -204,8 +204,9 @@ __device__ __forceinline__ void store_chosen(void* array, int64 first, const Val
   }
 }
 
-/// The inputs of a row, resident in registers and shared memory. `index`: of the first one.
-template <int index, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage,
+/// The inputs of a row, resident in registers and shared memory. `index`: of the first one. `all_bytes`: of the vectors of
+/// all inputs.
+template <int index, int all_bytes, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage,
           typename... Elements>
 struct ResidentInputs {
   __device__ __forceinline__ explicit ResidentInputs(unsigned char*) {}
@@ -218,19 +219,20 @@ struct ResidentInputs {
   template <typename Vector>
   __device__ __forceinline__ void keep(int, int, const Vector&) {}
 };
-template <int index, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage, typename First,
-          typename... Rest>
-struct ResidentInputs<index, shape, config, Group, Storage, First, Rest...> {
-  using Resident = typename Storage::template Row<First, shape, config, Group>;
+template <int index, int all_bytes, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage,
+          typename First, typename... Rest>
+struct ResidentInputs<index, all_bytes, shape, config, Group, Storage, First, Rest...> {
+  using Resident =
+      typename Storage::template Row<First, shape, config, Group, all_bytes - Packed<First, shape.vector>::bytes>;
   Resident first;
-  ResidentInputs<index + 1, shape, config, Group, Storage, Rest...> rest;
+  ResidentInputs<index + 1, all_bytes, shape, config, Group, Storage, Rest...> rest;
 
   /// `memory`: dynamic shared memory for all inputs, or nullptr.
   __device__ __forceinline__ explicit ResidentInputs(unsigned char* memory)
-      : first(memory), rest(memory + Resident::shared_bytes) {}
+      : first(memory), rest(memory + Resident::bytes_to_next) {}
   template <typename Program>
   __device__ __forceinline__ void load(const typename Program::Params& params, const Row<shape>& row, int thread_rank) {
-    first.load(Program::template input<index>(params).template at<First>(row), row.seen, thread_rank, 0.0f);
+    first.load(Program::template input<index>(params).template at<First>(row), row, thread_rank, 0.0f);
     rest.template load<Program>(params, row, thread_rank);
   }
   __device__ __forceinline__ void arrived() { first.arrived(); }  // all copies of a thread are awaited together
@@ -256,7 +258,8 @@ template <typename Inputs, const RowShape& shape, const ResidentConfig& config, 
 struct ResidentInputsOf;
 template <typename... Elements, const RowShape& shape, const ResidentConfig& config, typename Group, typename Storage>
 struct ResidentInputsOf<TypeList<Elements...>, shape, config, Group, Storage> {
-  using type = ResidentInputs<0, shape, config, Group, Storage, Elements...>;
+  using type =
+      ResidentInputs<0, (Packed<Elements, shape.vector>::bytes + ... + 0), shape, config, Group, Storage, Elements...>;
 };
 
 template <typename Program, unsigned used, int index, const RowShape& shape, typename Vector>

@@ -43,6 +43,8 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
         if constexpr (shape.least_cols > 0 && config.shared_vectors == 0) {
           if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
         }
+        if constexpr (config.sized_by_row)
+          if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
         if (i == config.register_vectors && !arrived) inputs.arrived();
         VectorOf<Program, shape> v;
         inputs.template get<Program::template uses<stage>().inputs>(i, v);
@@ -85,6 +87,8 @@ __device__ __forceinline__ void program_of_row(Group& group, const typename Prog
     if constexpr (shape.least_cols > 0 && config.shared_vectors == 0) {
       if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
     }
+    if constexpr (config.sized_by_row)
+      if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
     if (i == config.register_vectors && !arrived) inputs.arrived();
     const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
     const bool inside = inside_row<shape, Group::group_size>(i);

@@ -13,7 +13,7 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
   using Input = typename Types::Input;
   using Output = typename Types::Output;
   constexpr int vector = shape.vector;
-  using ResidentRow = typename Storage::template Row<Input, shape, config, Group>;
+  using ResidentRow = typename Storage::template Row<Input, shape, config, Group, Packed<Input, vector>::bytes>;
   constexpr int vectors = ResidentRow::vectors;
 
   Group group(params.workspace, params.groups);
@@ -21,12 +21,12 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
   const Number<shape> absent = absent_y<Input, shape>();
   unsigned char* const memory = config.shared_vectors > 0 ? dynamic_shared() : nullptr;
   ResidentRow dy(memory);
-  ResidentRow y(memory + ResidentRow::shared_bytes);
+  ResidentRow y(memory + ResidentRow::bytes_to_next);
 
   over_rows(group, params.rows, [&](int64 index, bool exists) {
     const Row<shape> row(params, index, static_cast<const Input*>(nullptr));
-    dy.load(row.template input<Input>(params, 0), row.seen, thread_rank, 0.0f);
-    y.load(row.template input<Input>(params, 1), row.seen, thread_rank, absent);
+    dy.load(row.template input<Input>(params, 0), row, thread_rank, 0.0f);
+    y.load(row.template input<Input>(params, 1), row, thread_rank, absent);
     group.start();
 
     const MaskOf<shape> mask(params, row);
@@ -36,6 +36,8 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
     for (int i = 0; i < vectors; ++i) {
       if constexpr (leaves_early<shape>)
         if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
+      if constexpr (config.sized_by_row)
+        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
       if (i == ResidentRow::in_registers) y.arrived();
       Number<shape> dy_values[vector], y_values[vector];
       dy.get(i, dy_values);
@@ -61,6 +63,7 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
     for (int i = 0; i < vectors; ++i) {
       if constexpr (shape.least_cols > 0) {
         if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
+        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
       }
       Number<shape> dy_values[vector], y_values[vector];
       dy.get(i, dy_values);

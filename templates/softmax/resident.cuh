@@ -34,15 +34,17 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     const Row<shape> row(params, index, static_cast<const Input*>(nullptr));
     const Input* const x = row.template input<Input>(params, 0);
     if constexpr (!Features::Mask::present) {
-      resident.load(x, row.seen, thread_rank, outside);
+      resident.load(x, row, thread_rank, outside);
     } else {
       const typename Features::Mask::template Of<shape> mask(params, row);
-      if constexpr (leaves_early<shape>) resident.end = static_cast<int>(row.all.end);
+      if constexpr (leaves_early<shape> || config.sized_by_row) resident.end = static_cast<int>(row.all.end);
 #pragma unroll
       for (int i = 0; i < vectors; ++i) {
         if constexpr (leaves_early<shape>) {
           if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
         }
+        if constexpr (config.sized_by_row)
+          if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
         Number<shape> values[vector];
         load_of_row<Input, shape, config.load, Group::group_size>(x, i, thread_rank, row.seen, outside).unpack(values);
         mask.apply(column_of<shape, Group::group_size>(i, thread_rank),
@@ -66,6 +68,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     for (int i = 0; i < vectors; ++i) {
       if constexpr (shape.least_cols > 0) {
         if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
+        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
       }
       Number<shape> values[vector];
       resident.get(i, values);
@@ -95,6 +98,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     for (int i = 0; i < vectors; ++i) {
       if constexpr (shape.least_cols > 0) {
         if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
+        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
       }
       Number<shape> values[vector];
       resident.get(i, values);

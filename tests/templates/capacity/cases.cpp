@@ -124,6 +124,37 @@ std::vector<Case> few_long_rows(const DeviceInfo& device, bool in_buckets) {
   return cases;
 }
 
+std::vector<Case> rows_in_shared_memory(const DeviceInfo& device) {
+  constexpr const char* program =
+      "in x : f32[row, col]; in z : bf16[row, col]; sum s = x * z; out y : f32[row, col] = x - s * z";
+  std::vector<Case> cases;
+  const auto add = [&](const char* op, const char* fields, const std::string& config, std::initializer_list<int> widths) {
+    for (const std::int64_t cols : widths) {
+      Problem problem{op, parse_fields(fields, "fields")};
+      problem.fields.set("rows", std::int64_t{3});
+      problem.fields.set("cols", cols);
+      if (problem.op == "row_program") problem.fields.set("program", std::string(program));
+      problem = find_op(op).normalize(problem);
+      const std::int64_t capacity = find_op(op).parse(problem)->capacity();
+      cases.push_back(case_of(problem, device, "capacity=" + std::to_string(capacity) + "," + config));
+    }
+  };
+  const auto add_sized = [&](const char* op, const char* fields, const std::string& config) {
+    add(op, fields, "sized_by_row=1,threads=32,min_blocks=1," + config, {1025, 1031, 1279, 1473});
+  };
+  add_sized("softmax", "dtype=bf16", "variant=hybrid,register_vectors=1");
+  add_sized("softmax", "dtype=f32,mask=keep", "variant=hybrid,register_vectors=0");
+  add_sized("softmax_backward", "dtype=bf16", "variant=hybrid,register_vectors=1");
+  add_sized("softmax_backward", "dtype=f32", "variant=cluster,blocks_per_row=2,register_vectors=1");
+  add_sized("log_softmax_backward", "dtype=f32,valid_cols=1", "variant=cluster,blocks_per_row=2,register_vectors=2");
+  add_sized("cross_entropy", "dtype=f32,reduction=none,gradient=in_place",
+            "variant=cluster,blocks_per_row=2,register_vectors=1");
+  add_sized("rms_norm", "dtype=bf16", "variant=hybrid,register_vectors=2");
+  add_sized("row_program", "", "variant=cluster,blocks_per_row=2,register_vectors=1");
+  add("softmax_backward", "dtype=f32", "variant=warp,access=staged,threads=32,lanes=16,rounds=2", {197, 215, 255});
+  return cases;
+}
+
 std::vector<Case> ragged_widths(const DeviceInfo& device) {
   std::vector<Case> cases;
   for (const std::size_t number : {std::size_t{0}, std::size_t{6}})

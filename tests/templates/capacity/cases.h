@@ -22,6 +22,10 @@ std::vector<Case> random_widths(const DeviceInfo& device, std::int64_t rows, std
 /// exact widths. The problems have three rows.
 std::vector<Case> few_long_rows(const DeviceInfo& device, bool in_buckets);
 
+/// Returns narrow and wide rows of buckets in configurations that keep parts of them in shared memory, with all kinds of
+/// groups: reads of one and two arrays, losses and row programs with inputs of different sizes.
+std::vector<Case> rows_in_shared_memory(const DeviceInfo& device);
+
 /// Returns rows with masks and with lengths of their own.
 std::vector<Case> ragged_widths(const DeviceInfo& device);
 

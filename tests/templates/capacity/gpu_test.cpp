@@ -53,6 +53,11 @@ TEST_F(CapacityGpu, FewLongRows) {
   verify_shared(test::few_long_rows(device().info(), true));
 }
 
+TEST_F(CapacityGpu, RowsInSharedMemoryOfTheirOwnWidth) {
+  if (!has_clusters()) GTEST_SKIP() << "clusters need sm_90";
+  verify_shared(test::rows_in_shared_memory(device().info()));
+}
+
 TEST_F(CapacityGpu, F64) { verify_shared(test::f64_widths(device().info())); }
 
 TEST_F(CapacityGpu, RaggedRows) { verify_shared(test::ragged_widths(device().info())); }

@@ -80,6 +80,52 @@ TEST_F(CapacityHost, FewLongRowsInTheConfigurationsOfAGpu) {
   verify_all(exact);
 }
 
+// Launches have dynamic shared memory for their own rows; the host executor reports accesses beyond it.
+TEST_F(CapacityHost, RowsInSharedMemoryOfTheirOwnWidth) {
+  const std::vector<SharedKernel> kernels = test::by_kernel(test::rows_in_shared_memory(device_.info()));
+
+  for (const SharedKernel& kernel : kernels) {
+    std::set<std::int64_t> sizes;
+    for (const Case& c : kernel.cases)
+      sizes.insert(c.op().parse(c.problem)->launch_plan(c.config, device_.info()).kernels.front().dynamic_smem_bytes);
+    EXPECT_GT(sizes.size(), 1u) << kernel.cases.front().text();
+  }
+  verify_all(kernels);
+}
+
+// Vectors beyond the row add nothing, in whatever order of threads and blocks the configuration has.
+TEST_F(CapacityHost, GivesTheBitsOfTheExactKernelWithTheSameConfiguration) {
+  std::vector<Case> cases;
+  for (const Case& c : test::rows_in_shared_memory(device_.info())) {
+    const std::int64_t cols = c.problem.fields.integer("cols");
+    if (c.problem.op == "cross_entropy" || cols == 1031 || cols == 1279 || cols == 215) continue;
+    Case exact{c.problem, {}};
+    for (const auto& [field, value] : c.config.fields)
+      if (field != "capacity" && field != "sized_by_row") exact.config.fields.set(field, value);
+    cases.push_back(c);
+    cases.push_back(exact);
+  }
+  std::vector<std::vector<std::byte>> before;
+  with_executables(cases, [&](const Case& c, const Executable& executable) {
+    const ParsedProblemPtr problem = c.op().parse(c.problem);
+    std::vector<std::vector<std::byte>> memory;
+    std::vector<HostArray> arrays;
+    std::vector<void*> addresses;
+    for (const ArrayInfo& info : problem->arrays()) {
+      memory.emplace_back(static_cast<std::size_t>(info.extent_bytes()));
+      arrays.push_back({info, memory.back().data(), nullptr});
+      addresses.push_back(memory.back().data());
+    }
+    problem->fill_inputs(5, InputKind::random, arrays);
+    executable.enqueue(addresses, {});
+    device_.synchronize({});
+    if (c.config.fields.contains("capacity"))
+      before = std::move(memory);
+    else
+      EXPECT_EQ(memory, before) << c.text();
+  });
+}
+
 TEST_F(CapacityHost, RaggedRows) { verify_shared(test::ragged_widths(device_.info())); }
 
 TEST_F(CapacityHost, RowPrograms) {
