@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "templates/row/capacity.h"
 #include "templates/row/few_rows.h"
 #include "templates/row/geometry.h"
 
@@ -81,6 +82,7 @@ std::optional<TypedConfig> config_of(const Cluster& cluster, bool more, const Sh
   config.blocks_per_row = cluster.blocks;
   config.threads = cluster.threads;
   config.min_blocks = cluster.min_blocks;
+  config.sized_by_row = shape.least_cols > 0 ? 1 : 0;
   // float32 costs fewer instructions, except for losses with their gradient, whose exponentials replace the logits.
   const bool packed = is_narrow(shape) && shape.is_loss();
   config.registers = packed ? Registers::packed : Registers::float32;
@@ -118,6 +120,14 @@ bool is_worth_more_registers(const Cluster& cluster, const Shape& shape, const D
   return has_code_for_ends(shape) && holds_all;
 }
 
+/// Returns a shape of a bucket whose blocks are sized_by_row: min_blocks need to fit for the narrower half of the bucket's
+/// widths only. The wider half then has as many blocks as with a smaller min_blocks.
+Shape fitting_half_of_bucket(Shape shape) {
+  const std::int64_t end = capacity_of(shape.cols), before_first = least_cols_of(end) - 1;
+  shape.least_cols = shape.cols - (end - before_first) / 2;
+  return shape;
+}
+
 }  // namespace
 
 std::optional<TypedConfig> cluster_for_few_rows(const Shape& shape, const DeviceInfo& device) {
@@ -126,6 +136,8 @@ std::optional<TypedConfig> cluster_for_few_rows(const Shape& shape, const Device
       if (!has_enough_rows(cluster, shape, device)) continue;
       const bool more = any || is_worth_more_registers(cluster, shape, device);
       if (const auto config = config_of(cluster, more, shape, device)) return config;
+      if (!is_of_bucket(shape)) continue;
+      if (const auto config = config_of(cluster, more, fitting_half_of_bucket(shape), device)) return config;
     }
   return std::nullopt;
 }

@@ -126,6 +126,16 @@ TEST(CapacityLaunch, OnlyHybridsAndClustersOfABucketAreSizedByRow) {
   }
 }
 
+// One configuration serves a bucket. It is chosen for the narrower half of the widths.
+TEST(CapacityLaunch, DefaultsOfFewRowsFillMultiprocessorsForNarrowRows) {
+  for (const std::int64_t cols : {66001, 68004, 81001}) {
+    const Config config = parsed("softmax_backward", 100, cols, "dtype=bf16")->capacity_config(device()).value();
+    EXPECT_EQ(config.fields.integer("min_blocks"), 7) << config.text();
+    EXPECT_EQ(config.fields.integer("register_vectors"), 2) << config.text();
+    EXPECT_EQ(config.fields.integer("sized_by_row"), 1) << config.text();
+  }
+}
+
 TEST(CapacityLaunch, DefaultsRunBothEndsOfEveryBucket) {
   int fewer = 0;
   for (const auto& [op, more] : {std::pair{"softmax", "dtype=f32"},
