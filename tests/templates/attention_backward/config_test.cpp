@@ -140,7 +140,8 @@ TEST(AttentionBackwardConfig, DefaultsOfShortAndOfLongSequences) {
   EXPECT_EQ(config_of("head_dim=96,heads=21,batch=2,seq_q=8192" + causal), wide + "3,ahead=1");
   EXPECT_EQ(config_of("head_dim=96,heads=21,batch=8,seq_q=2048" + causal), wide + "2,ahead=0,adders=1");
   EXPECT_EQ(config_of("head_dim=128,heads=16,batch=2,seq_q=8192"), wide + "3,ahead=1");
-  EXPECT_EQ(config_of("head_dim=128,heads=16,batch=2,seq_q=8192" + causal), wide + "2,ahead=0,adders=1");
+  EXPECT_EQ(config_of("head_dim=128,heads=16,batch=2,seq_q=8192" + causal), wide + "3,ahead=1");
+  EXPECT_EQ(config_of("head_dim=128,heads=16,batch=4,seq_q=4096" + causal), wide + "2,ahead=0,adders=1");
   EXPECT_EQ(config_of("head_dim=96,heads=21,batch=4,seq_q=4096"), wide + "3,ahead=1");
   // User functions at head_dim 64.
   const auto with = [&](const char* function, const char* source, const std::string& fields) {
