@@ -82,20 +82,21 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
 
   /// Where a piece is added.
   struct Target {
-    int part;        ///< number of its counter, of which there are four for each block of the sums (sums_of)
+    int part;        ///< the first of its four parts of the sums, in the order of sums_of(), and number of its counter
     uint32 seen;     ///< what its counter was some time before
     uint32 earlier;  ///< if ordered: additions that precede this one
-    int64 at;        ///< where its block of the sums begins
   };
   __device__ __forceinline__ Target target(const Ring& ring, int piece) const {
     const int rows = piece % Tiles::row_blocks, slab = Tiles::slab_of(piece);
-    const int block = static_cast<int>(this->first_row(ring) / 64 + rows), part = (block * Tiles::qk_slabs + slab) * 4;
-    return {part, load_relaxed(this->counter(part)), config.ordered ? ring.earlier_blocks() : 0,
-            shape.head_dim % 64 == 0 ? part * int64{16 * 64} : block * int64{64 * shape.head_dim} + slab * (64 * 64)};
+    const int part = (static_cast<int>(this->first_row(ring) / 64 + rows) * Tiles::qk_slabs + slab) * 4;
+    return {part, load_relaxed(this->counter(part)), config.ordered ? ring.earlier_blocks() : 0};
   }
   /// Starts to store a piece, or to add it to what is there. One thread.
-  __device__ __forceinline__ void add(const Target& target, int piece, int stage, bool first) const {
-    store_or_add_bulk(workspace_floats(params.backward, params.backward.sums_at) + target.at, staged(stage),
+  __device__ __forceinline__ void add(int part, int piece, int stage, bool first) const {
+    const int64 at = shape.head_dim % 64 == 0
+                         ? part * int64{16 * 64}
+                         : part / (4 * Tiles::qk_slabs) * int64{64 * shape.head_dim} + Tiles::slab_of(piece) * (64 * 64);
+    store_or_add_bulk(workspace_floats(params.backward, params.backward.sums_at) + at, staged(stage),
                       64 * 4 * Tiles::columns_of(piece), L2Hint::evict_last, first);
     store_commit();
   }
@@ -136,7 +137,7 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
       if (lane == 0) {
         barrier_wait(barriers.sums_come(stage), parity);
         const bool first = is_first(next);
-        add(next, i % Tiles::pieces, stage, first);
+        add(part, i % Tiles::pieces, stage, first);
         announces = config.ordered || first;
       }
       parity ^= 1;

@@ -126,17 +126,6 @@ std::vector<TypedConfig> usual_configs(const Settings& settings) {
   return configs;
 }
 
-/// Returns the kernel for a score_mod at head_dim 64. Tiles of 128 queries spill where the function needs registers: 0.87 of
-/// their time for a soft cap, 1.07 for a bias.
-TypedConfig score_mod_config() {
-  TypedConfig config;
-  config.variant = Variant::wgmma;
-  config.tile_q = 64;
-  config.stages = 2;
-  config.ahead = true;
-  return config;
-}
-
 /// Returns the kernels up to head_dim 128 that compute all gradients. What is faster comes first, and what might be second.
 std::vector<TypedConfig> one_kernel_configs(const Settings& settings, const DeviceInfo& device) {
   const bool clusters_first = clusters_are_faster(settings);
@@ -151,7 +140,6 @@ std::vector<TypedConfig> one_kernel_configs(const Settings& settings, const Devi
   if (adders_first) configs.push_back(adder_config(settings));
   configs.insert(configs.end(), usual.begin(), usual.end());
   if (!adders_first) configs.insert(configs.begin() + 1, adder_config(settings));
-  if (!adders_first && !settings.forward.score_mod.empty()) configs.insert(configs.begin(), score_mod_config());
   if (!persistent_first && may_be_persistent(settings)) configs.insert(configs.begin() + 1, persistent_config(settings));
   if (!clusters_first) {
     const std::ptrdiff_t at = fit_two_blocks(settings.forward) ? 2 : std::ssize(configs);

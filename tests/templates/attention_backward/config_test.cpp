@@ -155,7 +155,7 @@ TEST(AttentionBackwardConfig, DefaultsOfShortAndOfLongSequences) {
       "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) { return score * score; }";
   EXPECT_EQ(with("mask_mod", mask, "batch=4,seq_q=4096"), tiles + ",adders=1" + stays);
   EXPECT_EQ(with("mask_mod", mask, "batch=4,seq_q=4096,kv_heads=8"), tiles + ",adders=1");
-  EXPECT_EQ(with("score_mod", score, "batch=4,seq_q=4096" + causal), wide + "2,ahead=1");
+  EXPECT_EQ(with("score_mod", score, "batch=4,seq_q=4096" + causal), tiles);
 }
 
 TEST(AttentionBackwardConfig, EveryCandidateIsValidAndTheDefaultIsFirst) {
