@@ -101,12 +101,12 @@ bool may_be_persistent(const Settings& settings) {
   return has_plain_scores(settings.forward) && (is_narrow(settings) || settings.forward.seq_kv <= few_keys);
 }
 
-/// From 4096 keys on a third stage gains more than the fourth warpgroup at head_dim 96, 1.02 to 1.04 under a causal mask,
-/// and at head_dim 128 without one; with one it does from 8192 keys on, 1.02 to 1.04.
+/// From 4096 keys on a third stage gains more than the fourth warpgroup at head_dim 96 and 128, 1.00 to 1.03; under a causal
+/// mask it does from 8192 keys on, 1.00 to 1.04, and loses 1.02 at 4096.
 bool third_stage_is_faster(const Settings& settings) {
   const attention::Settings& forward = settings.forward;
   return is_plain(forward) && forward.group() == 1 && !is_narrow(settings) && !settings.deterministic &&
-         forward.seq_kv >= (widest_head(settings) <= 96 || !forward.bounded_right() ? 4096 : 8192);
+         forward.seq_kv >= (forward.bounded_right() ? 8192 : 4096);
 }
 
 /// Returns the kernels with three warpgroups.
