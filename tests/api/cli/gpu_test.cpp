@@ -82,7 +82,7 @@ TEST_F(CliGpuTest, TuneMeasuresAProgramOnceAndRunUsesTheRecord) {
 TEST_F(CliGpuTest, PrewarmTunesForReplay) {
   const std::string spec =
       write("spec.json", R"({"problems": [{"op": "softmax", "rows": 256, "cols": [512, 600], "dtype": "f16"}]})");
-  const nlohmann::json result = run_json({"prewarm", "--spec", spec, "--effort", "quick", "--budget", "2s"});
+  const nlohmann::json result = run_json({"prewarm", "--spec", spec, "--effort", "quick", "--budget", "20s"});
   EXPECT_EQ(result["done"], 2);
   EXPECT_EQ(result["new"], 2);
   EXPECT_EQ(run_json({"run", "softmax", "--rows", "256", "--cols", "600", "--dtype", "f16", "--mode", "replay"})["origin"],
