@@ -7,9 +7,10 @@
 //                `ahead`, S^T of the next tile follows dK without a gap.
 //                Head dimensions above 128 leave no registers for both gradients of 64 keys (`roles`): there a block has 64
 //                keys, one warpgroup computes S, P and dV, the other one dP, dS and dK, and P goes through shared memory.
-//   loader       one warpgroup. One thread loads K, V and a ring of Q and dO tiles through TMA; all threads compute
-//                dQ = dS K for dS that the multipliers leave in shared memory, in pieces of 64 x 64, and add the pieces to
-//                float32 sums in the workspace by bulk reductions. Its fences and stores thus delay no other product.
+//   loader       one warpgroup. One thread loads K, V and a ring of Q and dO tiles through TMA. Where that is faster, the
+//                first loads start before the block's threads have met (`loads_early`). All threads compute dQ = dS K for dS
+//                that the multipliers leave in shared memory, in pieces of 64 x 64, and add the pieces to float32 sums in
+//                the workspace by bulk reductions. Its fences and stores thus delay no other product.
 //   adders       a fourth warpgroup, always if `ordered` and roles are keys. One of its warps loads instead, two add the
 //                pieces (LoaderWithAdders). More registers are left to the others without it, which `ahead` needs at
 //                head_dim 128.

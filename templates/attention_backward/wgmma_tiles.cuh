@@ -83,10 +83,9 @@ struct WgmmaBackwardTiles {
   // unless they are added from registers, for want of shared memory.
   static constexpr int row_blocks = tile_q / 64, pieces = row_blocks * qk_slabs, piece_bytes = 64 * 64 * 4;
   static __device__ __forceinline__ constexpr int slab_of(int piece) { return piece / row_blocks; }
-  static __device__ __forceinline__ constexpr int columns_of_slab(int slab) {
-    return shape.head_dim - 64 * slab < 64 ? shape.head_dim - 64 * slab : 64;
+  static __device__ __forceinline__ constexpr int columns_of(int piece) {
+    return shape.head_dim - 64 * slab_of(piece) < 64 ? shape.head_dim - 64 * slab_of(piece) : 64;
   }
-  static __device__ __forceinline__ constexpr int columns_of(int piece) { return columns_of_slab(slab_of(piece)); }
   static constexpr int sums_at = p_at + 2 * p_bytes;
   static constexpr int sums_stages = by_gradient || separate_dq ? 0 : pieces < 2 && !config.adders ? 1 : 2;
   // Or, with a cluster: two stages of slots, which together have room for a tile of dQ (wgmma_exchange.cuh).
