@@ -42,8 +42,11 @@ struct Dual {
   }
   /// A function's value, and its derivative by this number.
   __device__ __forceinline__ Dual through(float result, float slope) const { return {result, chain(slope, derivative)}; }
-  /// The same for a slope that is finite, or NaN if the result is. It needs no test for a derivative of 0.
-  __device__ __forceinline__ Dual through_finite(float result, float slope) const { return {result, slope * derivative}; }
+  /// tanh, of which `result` is the value. Its slope is finite, or NaN if the result is, and needs no test for a derivative
+  /// of 0.
+  __device__ __forceinline__ Dual through_tanh(float result) const {
+    return {result, tunesmith::fused_multiply_add(-result, result, 1.0f) * derivative};
+  }
 
   __device__ constexpr Dual operator+() const { return *this; }
   __device__ constexpr Dual operator-() const { return {-value, derivative == 0.0f ? -0.0f : -derivative}; }
@@ -233,19 +236,10 @@ __device__ __forceinline__ Dual sinhf(Dual x) { return x.through(::sinhf(x.value
 __device__ __forceinline__ Dual sinh(Dual x) { return sinhf(x); }
 __device__ __forceinline__ Dual coshf(Dual x) { return x.through(::coshf(x.value), ::sinhf(x.value)); }
 __device__ __forceinline__ Dual cosh(Dual x) { return coshf(x); }
-__device__ __forceinline__ Dual tanhf(Dual x) {
-  const float value = ::tanhf(x.value);
-  return x.through_finite(value, tunesmith::fused_multiply_add(-value, value, 1.0f));
-}
+__device__ __forceinline__ Dual tanhf(Dual x) { return x.through_tanh(::tanhf(x.value)); }
 __device__ __forceinline__ Dual tanh(Dual x) { return tanhf(x); }
-__device__ __forceinline__ Dual fast_tanhf(Dual x) {
-  const float value = user_text::fast_tanhf(x.value);
-  return x.through_finite(value, tunesmith::fused_multiply_add(-value, value, 1.0f));
-}
-__device__ __forceinline__ Dual __tanhf(Dual x) {
-  const float value = user_text::__tanhf(x.value);
-  return x.through_finite(value, tunesmith::fused_multiply_add(-value, value, 1.0f));
-}
+__device__ __forceinline__ Dual fast_tanhf(Dual x) { return x.through_tanh(user_text::fast_tanhf(x.value)); }
+__device__ __forceinline__ Dual __tanhf(Dual x) { return x.through_tanh(user_text::__tanhf(x.value)); }
 __device__ __forceinline__ Dual erff(Dual x) {
   return x.through(::erff(x.value), 1.12837916709551257f * ::expf(-x.value * x.value));
 }
