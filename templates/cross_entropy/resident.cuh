@@ -60,10 +60,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     int first = is_largest(target_logit, part.largest) && position >= 0 ? static_cast<int>(target.column) : no_column;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      if constexpr (shape.least_cols > 0) {
-        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
-        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
-      }
+      if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0)>(row.all.end, i)) break;
       Number values[vector];
       resident.get(i, values);
       scale.apply(values);
@@ -113,10 +110,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
         }
 #pragma unroll
         for (int i = 0; i < vectors; ++i) {
-          if constexpr (shape.least_cols > 0) {
-            if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
-            if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
-          }
+          if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0)>(row.all.end, i)) break;
           Number values[vector];
           resident.get(i, values);
           const int64 column = column_of<shape, Group::group_size>(i, thread_rank);

@@ -25,10 +25,7 @@ __device__ __forceinline__ void rms_norm_resident(const RmsNormParamsOf<Number<s
     typename SumOfVectors<shape, CompensatedSumOf<Number<shape>>>::type squares;
 #pragma unroll
     for (int i = 0; i < ResidentRow::vectors; ++i) {
-      if constexpr (leaves_early<shape>)
-        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
-      if constexpr (config.sized_by_row)
-        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
+      if (row_ends<shape, config, Group::group_size, leaves_early<shape>>(row.all.end, i)) break;
       if (i == ResidentRow::in_registers) x.arrived();
       Number<shape> values[shape.vector];
       x.get(i, values);
@@ -40,10 +37,7 @@ __device__ __forceinline__ void rms_norm_resident(const RmsNormParamsOf<Number<s
     if (thread_rank == 0 && params.rstd != nullptr) params.rstd[index] = rstd;
 #pragma unroll
     for (int i = 0; i < ResidentRow::vectors; ++i) {
-      if constexpr (shape.least_cols > 0) {
-        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
-        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
-      }
+      if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0)>(row.all.end, i)) break;
       Number<shape> values[shape.vector];
       x.get(i, values);
       store_normalized<Types, shape, config.store>(params, row, column_of<shape, Group::group_size>(i, thread_rank),

@@ -25,6 +25,16 @@ __device__ __forceinline__ bool without_slot(int64 end, int i) {
          static_cast<int>(first) >= static_cast<int>(end);
 }
 
+/// Returns whether a loop over the vectors of a resident row ends before vector i: if it `leaves` at the end of the row, as
+/// beyond_row() says, or because of without_slot().
+template <const RowShape& shape, const ResidentConfig& config, int group_size, bool leaves>
+__device__ __forceinline__ bool row_ends(int64 end, int i) {
+  if constexpr (leaves)
+    if (beyond_row<shape, group_size>(end, i)) return true;
+  if constexpr (config.sized_by_row) return without_slot<shape, config, group_size>(end, i);
+  return false;
+}
+
 /// A register vector in the layout of global memory, converted at each use: half the registers for 16-bit elements.
 template <typename Element, int vector>
 struct PackedVector {

@@ -40,11 +40,8 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
       typename All::Value partial = All::identity();
 #pragma unroll
       for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
-        if constexpr (shape.least_cols > 0 && config.shared_vectors == 0) {
-          if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
-        }
-        if constexpr (config.sized_by_row)
-          if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
+        if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0 && config.shared_vectors == 0)>(row.all.end, i))
+          break;
         if (i == config.register_vectors && !arrived) inputs.arrived();
         VectorOf<Program, shape> v;
         inputs.template get<Program::template uses<stage>().inputs>(i, v);
@@ -84,11 +81,8 @@ __device__ __forceinline__ void program_of_row(Group& group, const typename Prog
   if (exists && thread_rank == 0) Program::store_row(params, index, values);
 #pragma unroll
   for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
-    if constexpr (shape.least_cols > 0 && config.shared_vectors == 0) {
-      if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
-    }
-    if constexpr (config.sized_by_row)
-      if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
+    if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0 && config.shared_vectors == 0)>(row.all.end, i))
+      break;
     if (i == config.register_vectors && !arrived) inputs.arrived();
     const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
     const bool inside = inside_row<shape, Group::group_size>(i);

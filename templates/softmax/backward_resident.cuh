@@ -34,10 +34,7 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
     Number<shape> not_empty = 0.0f;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      if constexpr (leaves_early<shape>)
-        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
-      if constexpr (config.sized_by_row)
-        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
+      if (row_ends<shape, config, Group::group_size, leaves_early<shape>>(row.all.end, i)) break;
       if (i == ResidentRow::in_registers) y.arrived();
       Number<shape> dy_values[vector], y_values[vector];
       dy.get(i, dy_values);
@@ -61,10 +58,7 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
     Output* const dx = row.template output<Output>(params);
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      if constexpr (shape.least_cols > 0) {
-        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
-        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
-      }
+      if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0)>(row.all.end, i)) break;
       Number<shape> dy_values[vector], y_values[vector];
       dy.get(i, dy_values);
       y.get(i, y_values);

@@ -40,11 +40,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
       if constexpr (leaves_early<shape> || config.sized_by_row) resident.end = static_cast<int>(row.all.end);
 #pragma unroll
       for (int i = 0; i < vectors; ++i) {
-        if constexpr (leaves_early<shape>) {
-          if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
-        }
-        if constexpr (config.sized_by_row)
-          if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
+        if (row_ends<shape, config, Group::group_size, leaves_early<shape>>(row.all.end, i)) break;
         Number<shape> values[vector];
         load_of_row<Input, shape, config.load, Group::group_size>(x, i, thread_rank, row.seen, outside).unpack(values);
         mask.apply(column_of<shape, Group::group_size>(i, thread_rank),
@@ -66,10 +62,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     Number<shape> max_count = 0.0f;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      if constexpr (shape.least_cols > 0) {
-        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
-        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
-      }
+      if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0)>(row.all.end, i)) break;
       Number<shape> values[vector];
       resident.get(i, values);
       running_sum.include(
@@ -96,10 +89,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     Output* const y = row.template output<Output>(params);
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      if constexpr (shape.least_cols > 0) {
-        if (beyond_row<shape, Group::group_size>(row.all.end, i)) break;
-        if (without_slot<shape, config, Group::group_size>(row.all.end, i)) break;
-      }
+      if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0)>(row.all.end, i)) break;
       Number<shape> values[vector];
       resident.get(i, values);
       if constexpr (shape.logarithm) {
