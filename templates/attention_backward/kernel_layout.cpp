@@ -54,6 +54,12 @@ std::int64_t prepare_rows(const Settings& settings) {
   return prepare_threads / lanes * (each == 1 ? 4 : each <= 3 ? 2 : 1);
 }
 
+std::int64_t prepare_blocks(const Settings& settings, const Params& params) {
+  if (params.rows == 0) return 0;
+  const std::int64_t heads = params.rows / params.statistics_rows;  // of all batch entries
+  return tiles(heads * tiles(params.statistics_rows, prepare_neighbours) * prepare_neighbours, prepare_rows(settings));
+}
+
 Argument argument_of(const TypedConfig& config, const Settings& settings) {
   const bool wgmma = config.variant == Variant::wgmma;
   if (!settings.daux.empty())
@@ -112,7 +118,7 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
   params.sums_at = workspace.sums;
   params.counters_at = workspace.counters;
   params.counter_words = counter_words(config, settings, params.rows);
-  params.prepare_stride = tiles(params.rows, prepare_rows(settings)) * prepare_threads;
+  params.prepare_stride = prepare_blocks(settings, params) * prepare_threads;
   params.slope_parts = static_cast<std::int32_t>(slope_tiles(config, settings) * parts_of_tile(config));
   params.parts_of_tile = static_cast<std::int32_t>(parts_of_tile(config));
   params.kv_tiles = static_cast<std::int32_t>(tiles(forward.seq_kv, config.kept(Pass::keys)));

@@ -14,13 +14,15 @@ namespace tunesmith::attention_backward {
 using Params = AttentionBackwardParams;
 
 // As in prepare.cuh, heads.cuh and wgmma_dq.cuh.
-inline constexpr std::int64_t prepare_threads = 256, heads_threads = 256, wgmma_dq_threads = 256;
+inline constexpr std::int64_t prepare_threads = 256, prepare_neighbours = 8, heads_threads = 256, wgmma_dq_threads = 256;
 
 /// Returns the number of tiles that hold these positions.
 constexpr std::int64_t tiles(std::int64_t positions, std::int64_t tile) { return (positions + tile - 1) / tile; }
 
 /// Returns the rows of a block of the first kernel, as PrepareLanes has them.
 std::int64_t prepare_rows(const Settings& settings);
+/// Returns the blocks of the first kernel. The rows of each head are in groups, as prepared_row() has them.
+std::int64_t prepare_blocks(const Settings& settings, const Params& params);
 
 /// The type of the kernels' argument, and what of it the kernels that all variants have take.
 struct Argument {

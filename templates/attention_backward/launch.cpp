@@ -92,8 +92,7 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
   const auto add = [&](const KernelLaunch& launch) { plan.kernels.push_back(launch); };
   if (has_queries && forward.seq_kv > 0 && !forward.mask_mod.empty() && forward.block_mask != BlockMask::read)
     add(attention::block_mask_launch(forward));
-  if (has_queries)
-    add(folded_launch("attention_backward_prepare", tiles(params.rows, prepare_rows(settings)), prepare_threads, 0));
+  if (has_queries) add(folded_launch("attention_backward_prepare", prepare_blocks(settings, params), prepare_threads, 0));
   plan.main_kernel = plan.kernels.size();
   if (wgmma) {
     use_tensor_maps(typed, settings, plan);
@@ -106,6 +105,7 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
       launch.cluster = {static_cast<std::uint32_t>(cluster), 1, 1};
       launch.grid = folded_grid(blocks, launch.cluster.x);
     }
+    launch.overlaps = device.kind == DeviceInfo::Kind::cuda;
     add(launch);
     if (typed.separate_dq()) {
       launch = folded_launch("attention_backward_queries", params.attention.q_tiles * forward.heads * forward.batch,
@@ -113,9 +113,12 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
       launch.overlaps = device.kind == DeviceInfo::Kind::cuda;
       add(launch);
     }
-    if (typed.has_sums())
-      add(folded_launch("attention_backward_dq", tiles(params.rows / 16 * slabs(forward.head_dim), wgmma_dq_threads / 32),
-                        wgmma_dq_threads, 0));
+    if (typed.has_sums()) {
+      launch = folded_launch("attention_backward_dq",
+                             tiles(params.rows / 16 * slabs(forward.head_dim), wgmma_dq_threads / 32), wgmma_dq_threads, 0);
+      launch.overlaps = device.kind == DeviceInfo::Kind::cuda;
+      add(launch);
+    }
   }
   if (has_keys && !wgmma)
     add(folded_launch("attention_backward_keys", params.kv_tiles * forward.kv_heads * forward.batch,

@@ -8,10 +8,12 @@
 #pragma once
 
 #include "attention_backward/backward.cuh"
+#include "device/dependent_launch.cuh"
 
 namespace tunesmith {
 
 constexpr int prepare_threads = 256;
+constexpr int prepare_neighbours = 8;  ///< rows of a head that follow each other: a sector of their statistics
 
 template <const AttentionShape& shape, const BackwardShape& backward>
 struct PrepareLanes {
@@ -30,35 +32,40 @@ struct PrepareLanes {
   static constexpr int rows = rows_at_once * rows_of_lane;                // of a block in all
 };
 
-/// A row of the statistics: (batch, heads, statistics_rows), or (heads, statistics_rows) of packed sequences.
+/// A row of the statistics, which are (batch, heads, statistics_rows), or (heads, statistics_rows) of packed sequences.
 struct PreparedRow {
-  int any_head;  ///< of all batch entries
-  int position;
-  bool there;  ///< it is a query's
+  int batch, head, position;  ///< where its query is, or another one that exists
+  int64 at;                   ///< its number in the statistics; -1: there is no such row
+  bool there;                 ///< it is a query's
 };
 
+/// Returns the row that comes at place `number`: neighbouring positions of one head, then those of the next head, so that a
+/// block reads long pieces of memory whether heads or positions are neighbours there.
 template <const AttentionShape& shape, const BackwardShape& backward>
-__device__ __forceinline__ PreparedRow prepared_row(const AttentionBackwardParams& params, int64 first, int offset) {
+__device__ __forceinline__ PreparedRow prepared_row(const AttentionBackwardParams& params, uint32 number) {
   const AttentionParams& attention = params.attention;
-  const auto rows_of_head = static_cast<uint32>(params.statistics_rows);
-  const int64 first_head = first / params.statistics_rows;
-  const uint32 within = static_cast<uint32>(first - first_head * params.statistics_rows) + static_cast<uint32>(offset);
-  PreparedRow row;
-  row.any_head = static_cast<int>(first_head) + static_cast<int>(within / rows_of_head);
-  row.position = static_cast<int>(within % rows_of_head);
-  row.there = first + offset < params.rows && row.position < (shape.varlen ? attention.total_q : attention.seq_q);
+  const auto heads = static_cast<uint32>(attention.heads);
+  const uint32 groups = static_cast<uint32>(params.statistics_rows + prepare_neighbours - 1) / prepare_neighbours;
+  const uint32 in_order = number / prepare_neighbours, any_group = in_order / heads;
+  const int batch = static_cast<int>(any_group / groups), head = static_cast<int>(in_order - any_group * heads);
+  int position = static_cast<int>(any_group % groups * prepare_neighbours + number % prepare_neighbours);
+  const bool exists = batch < (shape.varlen ? 1 : attention.batch) && position < params.statistics_rows;
+  const int64 at = exists ? (static_cast<int64>(batch) * attention.heads + head) * params.statistics_rows + position : -1;
+  int end = shape.varlen ? attention.total_q : attention.seq_q;
   if constexpr (shape.varlen && backward.padded) {  // rows are padded
-    const int sequence = sequence_of_row(attention, row.position), start = attention.cu_seqlens_q[sequence];
-    row.position += start - padded_start(sequence, start);
-    row.there = first + offset < params.rows && row.position < attention.cu_seqlens_q[sequence + 1];
+    const int sequence = sequence_of_row(attention, position), start = attention.cu_seqlens_q[sequence];
+    position += start - padded_start(sequence, start);
+    end = attention.cu_seqlens_q[sequence + 1];
   }
-  return row;
+  const bool there = exists && position < end;
+  return {there ? batch : 0, there ? head : 0, there ? position : 0, at, there};
 }
 
 template <typename Element, const AttentionShape& shape, const BackwardShape& backward>
 __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwardParams& params) {
   using Lanes = PrepareLanes<shape, backward>;
   using Part = Packed<Element, Lanes::vector>;
+  let_next_kernel_start();
   const AttentionParams& attention = params.attention;
   const int64 thread = block_index() * prepare_threads + thread_index();
   if constexpr (backward.counters) {
@@ -71,23 +78,20 @@ __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwa
     for (int64 i = thread; i < parts; i += params.prepare_stride) workspace_floats(params, params.slopes_at)[i] = 0.0f;
   }
   const int lane = thread_index() % Lanes::lanes;
-  const int64 first = block_index() * Lanes::rows;
+  const uint32 first = static_cast<uint32>(block_index()) * Lanes::rows;
   PreparedRow rows[Lanes::rows_of_lane];
   Part outputs[Lanes::rows_of_lane][Lanes::each], gradients[Lanes::rows_of_lane][Lanes::each];
   float lse = Maximum::identity(), dlse = 0.0f;  // of row number `lane`
 #pragma unroll
   for (int r = 0; r < Lanes::rows_of_lane; ++r) {
+    // Rows without a query read those of the first one, so that no branch is in the way of the next loads.
     const PreparedRow row =
-        prepared_row<shape, backward>(params, first, r * Lanes::rows_at_once + thread_index() / Lanes::lanes);
+        prepared_row<shape, backward>(params, first + r * Lanes::rows_at_once + thread_index() / Lanes::lanes);
     rows[r] = row;
-    // Other rows read those of the first query, so that no branch is in the way of the next loads.
-    const int batch = shape.varlen || !row.there ? 0 : row.any_head / attention.heads;
-    const int head = !row.there ? 0 : shape.varlen ? row.any_head : row.any_head % attention.heads;
-    const int position = row.there ? row.position : 0;
-    const auto* const o = static_cast<const Element*>(attention.o) + batch * attention.o_strides.batch +
-                          position * attention.o_strides.seq + head * attention.o_strides.head;
-    const auto* const dout = static_cast<const Element*>(params.dout) + batch * params.dout_strides.batch +
-                             position * params.dout_strides.seq + head * params.dout_strides.head;
+    const auto* const o = static_cast<const Element*>(attention.o) + row.batch * attention.o_strides.batch +
+                          row.position * attention.o_strides.seq + row.head * attention.o_strides.head;
+    const auto* const dout = static_cast<const Element*>(params.dout) + row.batch * params.dout_strides.batch +
+                             row.position * params.dout_strides.seq + row.head * params.dout_strides.head;
 #pragma unroll
     for (int i = 0; i < Lanes::each; ++i) {
       const int access = i * Lanes::lanes + lane;
@@ -96,8 +100,8 @@ __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwa
       gradients[r][i] = load_whole<Element, Lanes::vector, LoadHint::no_allocate>(dout, column);
     }
     if (lane == r && row.there) {
-      const int64 at =
-          static_cast<int64>(row.any_head) * (shape.varlen ? attention.total_q : attention.seq_q) + row.position;
+      const int64 any_head = static_cast<int64>(row.batch) * attention.heads + row.head;
+      const int64 at = any_head * (shape.varlen ? attention.total_q : attention.seq_q) + row.position;
       lse = attention.lse[at];
       if constexpr (backward.dlse) dlse = params.dlse[at];
     }
@@ -115,8 +119,8 @@ __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwa
       for (int j = 0; j < Lanes::vector; ++j) sum = fused_multiply_add(output[j], gradient[j], sum);
     }
     sum = reduce_lanes<Lanes::lanes>(sum, Sum());
-    const int64 at = first + r * Lanes::rows_at_once + thread_index() / Lanes::lanes;
-    if (at >= params.rows) continue;
+    const int64 at = rows[r].at;
+    if (at < 0) continue;
     if constexpr (backward.sums_columns > 0) {
       float* const sums = workspace_floats(params, params.sums_at) + at * backward.sums_columns;
       for (int i = lane; i < backward.sums_columns / 4; i += Lanes::lanes)

@@ -15,6 +15,8 @@
 //                pieces (LoaderWithAdders). More registers are left to the others without it, which `ahead` needs at
 //                head_dim 128.
 //
+// Launches     Each kernel may start while the one before it ends (device/dependent_launch.cuh).
+//
 // Two kernels  Instead, dQ has a kernel of its own, in which blocks keep queries (wgmma_queries.cuh). Then this one neither
 //              stores dS nor adds anything, and its loader only loads. S and dP are computed twice, but there are no sums in
 //              the workspace, and dQ has the same bits in each run. The additions to dQ cost more than two products above
@@ -76,7 +78,8 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
   using Registers = WgmmaBackwardRegisters<Element, shape, config>;
   const uint32 shared = shared_address(dynamic_shared());
   const BackwardBarriers<config.stages> barriers = {shared + Tiles::barriers_at};
-  if constexpr (Tiles::separate_dq) let_next_kernel_start();
+  await_last_kernel();
+  let_next_kernel_start();  // where blocks of this one no longer come; it waits in turn
   if (thread_index() == (Tiles::loads_early ? 32 * Tiles::loading_warp : 0)) {
     for (const TensorMap* map : {&params.q, &params.k, &params.v, &params.dout}) prefetch_tensor_map(*map);
     constexpr int warps = 4 * Tiles::multipliers, factor_warps = Tiles::by_gradient ? 4 : warps;

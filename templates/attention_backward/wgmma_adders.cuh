@@ -77,7 +77,7 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
       multiply_piece<0>(ds_stage.index, sums);
       ds_stage.next();
     }
-    arrive_threads(1, Tiles::threads);
+    if constexpr (!Tiles::dk_in_q_tiles) arrive_threads(1, Tiles::threads);
   }
 
   /// Where a piece is added.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "attention_backward/wgmma_tiles.cuh"
+#include "device/dependent_launch.cuh"
 
 #if TUNESMITH_HAS_SM90A
 
@@ -51,6 +52,7 @@ __device__ __forceinline__ void transpose_over_quad(uint32 (&words)[count]) {
 /// pairs of columns, so that a lane stores 8 neighbours.
 template <typename Element, const AttentionShape& shape, const BackwardShape& backward, const WgmmaBackwardConfig& config>
 __device__ __forceinline__ void attention_backward_wgmma_dq(const WgmmaBackwardParams& params) {
+  await_last_kernel();
   constexpr int slabs = (shape.head_dim + 63) / 64;
   const AttentionParams& attention = params.backward.attention;
   const int lane = lane_index();

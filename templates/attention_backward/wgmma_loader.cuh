@@ -268,7 +268,7 @@ struct Loader {
         }
       }
     }
-    arrive_threads(1, Tiles::threads);
+    if constexpr (!Tiles::dk_in_q_tiles) arrive_threads(1, Tiles::threads);
     if (lane == 0) store_wait<0>();
   }
 };

@@ -315,11 +315,12 @@ struct Multiplier {
     }
   }
 
-  /// Waits until no warpgroup reads K and V any more. Without dQ, warpgroups of 64 keys read their own rows only.
+  /// Waits until no warpgroup reads what dK replaces, or K and V of both. Without dQ, warpgroups of 64 keys read their own
+  /// rows only.
   __device__ __forceinline__ void await_readers() const {
-    if constexpr (!Tiles::separate_dq)
+    if constexpr (!Tiles::separate_dq && !Tiles::dk_in_q_tiles)
       sync_threads(1, Tiles::threads);
-    else if constexpr (Tiles::by_gradient)
+    else if constexpr (Tiles::by_gradient || Tiles::dk_in_q_tiles)
       sync_threads(1, 128 * Tiles::multipliers);
   }
 
@@ -393,14 +394,14 @@ struct Multiplier {
     const uint32 ticket = shared + Tiles::ticket_at;
     sum(ticket);
     const AttentionParams& attention = params.backward.attention;
-    // Other warpgroups read neither these rows of V, nor K once dQ is complete.
+    // Other warpgroups do not read these rows of V.
     const WgmmaKeys written = keys_of(here(block_number<config>(ticket)));
     const int rank = config.head_split > 0 ? cluster_rank() : 0;
     if constexpr (config.head_split > 0) HeadSplit<shape, config>{rank, group * 128 + warp * 32 + lane}.combine(dk, dv);
     if (config.head_split == 0 || rank == 0)
       write<shape.head_dim_v>(dv, DroppedPairs::factor_of(&params.backward.dropout), Tiles::v_at, params.dv, written);
     await_readers();
-    if (config.head_split == 0 || rank == 1) write<shape.head_dim>(dk, attention.scale, Tiles::k_at, params.dk, written);
+    if (config.head_split == 0 || rank == 1) write<shape.head_dim>(dk, attention.scale, Tiles::dk_at, params.dk, written);
     finish_writes();
   }
 

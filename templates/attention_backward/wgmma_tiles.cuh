@@ -68,6 +68,12 @@ struct WgmmaBackwardTiles {
     return kv_stages > 1 ? item.parity : static_cast<uint32>(item.index);
   }
   static constexpr int dout_at = q_at + config.stages * q_bytes;
+  /// dK is stored by way of the last Q tiles, which both multipliers have read when they end, while dQ still needs K. At
+  /// head_dim 64 this was slower.
+  static constexpr bool dk_in_q_tiles =
+      !by_gradient && !separate_dq && !config.persistent && config.cluster == 0 && qk_slabs > 1;
+  static constexpr int dk_at = dk_in_q_tiles ? q_at : k_at;
+  static_assert(!dk_in_q_tiles || config.stages * tile_q >= tile_kv, "Q tiles have room for dK");
   // Rows of the boxes of tensor maps, which both kernels share if there are two.
   static constexpr int q_box = separate_dq ? 64 : tile_q;
   static constexpr int kv_box = !separate_dq ? tile_kv : config.dq_tile_kv % 64 == 0 ? 64 : 32;

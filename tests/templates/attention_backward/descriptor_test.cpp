@@ -175,7 +175,10 @@ TEST(AttentionBackwardDescriptor, TwoKernelsSumNothingInTheWorkspace) {
   EXPECT_EQ(two.kernels[2].entry, "attention_backward_queries");
   EXPECT_EQ(two.kernels[2].grid.x, 3U * 4 * 11);
   EXPECT_EQ(two.kernels[2].block.x, 256U);
-  EXPECT_TRUE(two.kernels[2].overlaps && !two.kernels[1].overlaps);
+  for (const LaunchPlan* const plan : {&one, &two}) {  // each kernel but the first one starts while the one before it ends
+    ASSERT_EQ(plan->kernels.size(), 3U);
+    EXPECT_TRUE(!plan->kernels[0].overlaps && plan->kernels[1].overlaps && plan->kernels[2].overlaps);
+  }
   EXPECT_EQ(wide.kernels[2].grid.x, 3U * 4 * 6);
   EXPECT_EQ(wide.kernels[2].block.x, 384U);
 }
