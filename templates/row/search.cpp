@@ -162,8 +162,31 @@ class Geometries {
       }
   }
 
+  /// Adds clusters of blocks so small that six to eight of them hide each other's exchanges. Softmax of 512 x 65536 in bf16
+  /// takes 0.97 of the time of its default in them, as a program 0.91 (H100).
+  void small_clusters() {
+    constexpr int threads = 128, usual_held = 4, most_held = 16;
+    constexpr std::int64_t most_bytes = 32 << 10;  // of a row, in a block
+    for (const int blocks : full_ ? std::vector<int>{8, 6, 5} : std::vector<int>{8})
+      for (const int size : {2, 4, 8}) {
+        TypedConfig config;
+        config.variant = Variant::cluster;
+        config.threads = threads;
+        config.blocks_per_row = size;
+        config.min_blocks = blocks;
+        config.registers = may_pack(shape_) ? Registers::packed : Registers::float32;
+        if (row_bytes() > size * most_bytes || vectors_ < 2 * config.members()) continue;
+        const std::size_t before = result_.size();
+        for (config.register_vectors = usual_held; config.register_vectors <= most_held && result_.size() == before;
+             ++config.register_vectors)
+          add(config);
+        break;
+      }
+  }
+
   /// Adds the smallest clusters that hold a row, and a few larger ones.
   void clusters() {
+    small_clusters();
     for (const int blocks : {2, 3, 1}) {
       int sizes = !full_ ? 1 : blocks == 2 ? 4 : 2;
       if (!full_ && blocks == 1 && !result_.empty()) return;
@@ -309,7 +332,7 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
     }
   };
   // Long rows take long to compile.
-  add(Effort::quick, shape.cols * shape.resident_element_bytes() > easy_bytes ? 14 : 24);
+  add(Effort::quick, shape.cols * shape.resident_element_bytes() > easy_bytes ? 16 : 24);
   if (effort == Effort::full) add(Effort::full, 220);
   return space;
 }
