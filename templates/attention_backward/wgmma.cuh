@@ -79,7 +79,7 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
   const uint32 shared = shared_address(dynamic_shared());
   const BackwardBarriers<config.stages> barriers = {shared + Tiles::barriers_at};
   await_last_kernel();
-  let_next_kernel_start();  // where blocks of this one no longer come; it waits in turn
+  let_next_kernel_start();  // on multiprocessors without further blocks of this one, whose results it awaits
   if (thread_index() == (Tiles::loads_early ? 32 * Tiles::loading_warp : 0)) {
     for (const TensorMap* map : {&params.q, &params.k, &params.v, &params.dout}) prefetch_tensor_map(*map);
     constexpr int warps = 4 * Tiles::multipliers, factor_warps = Tiles::by_gradient ? 4 : warps;

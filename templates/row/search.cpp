@@ -332,7 +332,7 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
     }
   };
   // Long rows take long to compile.
-  add(Effort::quick, shape.cols * shape.resident_element_bytes() > easy_bytes ? 16 : 24);
+  add(Effort::quick, shape.cols * shape.resident_element_bytes() > easy_bytes ? 14 : 24);
   if (effort == Effort::full) add(Effort::full, 220);
   return space;
 }
