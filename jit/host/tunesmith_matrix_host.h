@@ -119,13 +119,6 @@ __device__ __forceinline__ void async_copy_16(void* shared, int offset, const vo
 }
 #endif
 
-/// Computes 1/x, more exactly than the GPU. Flushes denormal inputs and results to 0, like rcp.approx.ftz.
-__device__ __forceinline__ float reciprocal_approx(float x) {
-  if (__builtin_fabsf(x) < 0x1.0p-126f) return __builtin_copysignf(__builtin_inff(), x);
-  const float y = 1.0f / x;
-  return __builtin_fabsf(y) < 0x1.0p-126f ? __builtin_copysignf(0.0f, x) : y;
-}
-
 /// Computes log2(x), more exactly than the GPU. Flushes denormal inputs to 0, like lg2.approx.ftz.
 __device__ __forceinline__ float log2_approx(float x) {
   if (__builtin_fabsf(x) < 0x1.0p-126f) return -__builtin_inff();

@@ -222,6 +222,12 @@ __device__ __forceinline__ float multiply(float a, float b) { return a * b; }
 __device__ __forceinline__ float add(float a, float b) { return a + b; }
 __device__ __forceinline__ float subtract(float a, float b) { return a - b; }
 __device__ __forceinline__ float divide(float a, float b) { return a / b; }
+/// Computes 1/x, more exactly than the GPU. Flushes denormal inputs and results to 0, like rcp.approx.ftz.
+__device__ __forceinline__ float reciprocal_approx(float x) {
+  if (__builtin_fabsf(x) < 0x1.0p-126f) return __builtin_copysignf(__builtin_inff(), x);
+  const float y = 1.0f / x;
+  return __builtin_fabsf(y) < 0x1.0p-126f ? __builtin_copysignf(0.0f, x) : y;
+}
 /// Computes 1 / sqrt(x), rounded like __frsqrt_rn: float64 has more than twice the digits.
 __device__ __forceinline__ float reciprocal_sqrt(float x) {
   return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(x)));

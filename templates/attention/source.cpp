@@ -246,7 +246,7 @@ void combine_splits(const Settings& settings, const Params& params, const Device
   combine.entry = "attention_combine";
   combine.grid = folded_grid(rows);
   combine.block = {static_cast<std::uint32_t>(split_combine_threads), 1, 1};
-  combine.overlaps = device.kind == DeviceInfo::Kind::cuda && device.arch.number() >= 90;
+  combine.overlaps = device.overlaps_launches();
   plan.kernels.push_back(combine);
 }
 

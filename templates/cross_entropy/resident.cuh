@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cross_entropy/outcome.cuh"
+#include "cross_entropy/take_out.cuh"
 #include "cross_entropy/target.cuh"
 #include "row/hybrid_row.cuh"
 
@@ -42,7 +43,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     TargetElement<Input> target_element;
     target_element.ask(position >= 0, logits + position);
     const Number target_weight = weight_of<options>(params, target.column);
-    const bool holds_target = resident.take_out(position, thread_rank);
+    const bool holds_target = take_out<Input, Group::group_size>(resident, position, thread_rank);
 
     using Local = typename If<Group::distant, BlockGroup<Group::threads>, Group>::type;
     Local local(nullptr, 0);
@@ -55,7 +56,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     const Number under = nothing ? 0.0f : part.largest;
     const ExponentialOf<options> exponential(under);
 
-    SumOf<(vectors > 4), Number> sum_excluding_max;
+    SumOfTrees<SumOf<(vectors > 8), Number>, Number, (vectors > 8 ? 1 : 3)> sum_excluding_max;
     Number below = 0.0f, weights = 0.0f;
     int first = is_largest(target_logit, part.largest) && position >= 0 ? static_cast<int>(target.column) : no_column;
 #pragma unroll

@@ -205,6 +205,10 @@ struct RunningCrossEntropy {
   }
 };
 
+__device__ __forceinline__ float divide_approx(float a, float b) { return multiply(a, reciprocal_approx(b)); }
+/// Returns ln(1 + x), with quotients that take few instructions: a short row has as many for its loss as for its sum.
+__device__ __forceinline__ float log_of_sum(float x) { return log_of_one_plus<divide_approx>(x); }
+
 /// The loss of one row, and the factors of its gradient.
 template <const CrossEntropyOptions& options>
 struct RowLoss {
@@ -226,21 +230,20 @@ struct RowLoss {
                                      Number weight_of_target, bool ignored, bool bad)
       : exponential(part.largest), target_weight(weight_of_target), weights(0.0f), argmax(no_column) {
     const Number largest = part.largest;
-    const Number most = exponential(largest);
-    const Number sum_excluding_max = divide(part.sum_excluding_max, most);
-    const bool has_target = target_logit != Maximum::identity();
-    const Number of_target = has_target ? divide(exponential(target_logit), most) : 0.0f;
+    const Number per_most = exponential.reciprocal(largest);  // 1 but for the rounding of the shift
+    const Number sum_excluding_max = multiply(part.sum_excluding_max, per_most);
+    // Exactly 1 for the maximum, and 0 for a row without a target.
+    const Number of_target = target_logit == largest ? Number(1) : multiply(exponential(target_logit), per_most);
     // sum - 1, relative to the maximum. The larger of the two terms is at least 1, so subtract 1 from that one.
     const Number beyond_one = of_target == 1.0f ? sum_excluding_max : add(subtract(sum_excluding_max, Number(1)), of_target);
     const bool finite = is_finite(largest);
-    const Number log_sum = finite ? log_of_one_plus(beyond_one) : float_of(nan_bits);
-    const Number sum = add(sum_excluding_max, of_target);
+    const Number log_sum = finite ? log_of_sum(beyond_one) : float_of(nan_bits);
+    const Number per_sum = finite ? divide(Number(1), add(sum_excluding_max, of_target)) : float_of(nan_bits);
     lse = finite ? add(largest, log_sum) : largest;
     nll = add(subtract(largest, target_logit), log_sum);
-    per_exponential =
-        finite ? divide(Number(1), add(part.sum_excluding_max, multiply(of_target, most))) : float_of(nan_bits);
-    target_share = finite ? divide(of_target, sum) : float_of(nan_bits);
-    target_rest = finite ? -divide(sum_excluding_max, sum) : float_of(nan_bits);
+    per_exponential = multiply(per_sum, per_most);
+    target_share = multiply(of_target, per_sum);
+    target_rest = -multiply(sum_excluding_max, per_sum);
 
     loss = multiply(multiply(params.hard_share, target_weight), nll);
     if constexpr (options.smoothing) {

@@ -235,8 +235,9 @@ void complete_plan(const Settings& settings, const std::string& entry, std::span
   if (shape.rows > 0 && settings.divides_gradient())
     for (KernelLaunch& launch : totals(count_partials, count)) kernels.push_back(std::move(launch));
   // The kernels that count and add take as long as their launches. Each waits for the one before it, and the row kernel
-  // waits before it reads the divisor; two row kernels, and sums of class weights, are not waited for in this way.
-  const bool overlaps = device.kind == DeviceInfo::Kind::cuda && device.arch.number() >= 90;
+  // waits before it reads the divisor; two row kernels of a gradient, and sums of class weights, are not waited for in this
+  // way.
+  const bool overlaps = device.overlaps_launches();
   const bool counts_last = overlaps && settings.divides_gradient() && !kernels.empty();
   if (counts_last && params.partials > 0) kernels.back().overlaps = true;
   if (counts_last && plan.kernels.size() == 1) plan.kernels.front().overlaps = true;
@@ -337,8 +338,10 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
     const row::TypedConfig typed = row::TypedConfig::parse(config);
     plan = row::launch_plan(typed, shape, device, entry, {}, {}, stored_partial_bytes(settings));
     // Without a gradient, one block combines the partials of a row.
-    if (typed.variant == row::Variant::split && !settings.has_gradient() && shape.rows > 0)
+    if (typed.variant == row::Variant::split && !settings.has_gradient() && shape.rows > 0) {
       plan.kernels.back().grid = folded_grid(shape.rows);
+      plan.kernels.back().overlaps = device.overlaps_launches();
+    }
   } else {
     row::TypedConfig tiles;
     tiles.variant = row::Variant::two_pass;

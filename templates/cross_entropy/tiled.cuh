@@ -213,10 +213,12 @@ __device__ __forceinline__ void cross_entropy_two_pass(const ParamsOf<options>& 
   });
 }
 
-/// First kernel of several blocks per row: writes [rows][blocks_per_row] partials.
+/// First kernel of several blocks per row: writes [rows][blocks_per_row] partials. Without a gradient, the second kernel
+/// starts while the last blocks of this one run.
 template <typename Types, typename TargetType, const RowShape& shape, const CrossEntropyOptions& options,
           const TiledConfig& config>
 __device__ __forceinline__ void cross_entropy_split_sums(const ParamsOf<options>& params) {
+  if constexpr (!options.gradient) let_next_kernel_start();
   over_parts<shape, config>(params.row, [&](int64 index, int part) {
     const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
     const FirstPass<TargetType, options> pass =
@@ -235,6 +237,8 @@ __device__ __forceinline__ void cross_entropy_split(const ParamsOf<options>& par
     const Target<TargetType> target(params, index, columns_of<shape>(params.row));
     const auto* const parts =
         static_cast<const StoredPartial<options>*>(params.row.workspace) + index * config.blocks_per_row;
+    if constexpr (options.reduced && !options.gradient) let_next_kernel_start();
+    if constexpr (!options.gradient) await_last_kernel();
     RunningCrossEntropy<shape, options> state;
     for (int i = thread_index(); i < config.blocks_per_row; i += config.threads) state.include(parts[i].part);
     BlockGroup<config.threads> group(nullptr, 0);

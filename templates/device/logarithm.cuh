@@ -5,9 +5,9 @@
 
 namespace tunesmith {
 
-/// Returns ln(1 + x) for x >= 0, within about one unit in the last place: 1 + x = 2^k m with m near 1, and ln(m) = 2
-/// atanh(s) with s = (m - 1) / (m + 1), |s| <= 0.172. The exact m - 1 is the leading term of the sum, as in FreeBSD's log1p.
-/// NaN for NaN; +inf for +inf.
+/// Returns ln(1 + x) for x >= 0 within a unit in the last place, or 2.5 with an approximate quotient; 1 + x = 2^k m, ln(m) =
+/// 2 atanh(s), s = (m - 1) / (m + 1). The exact m - 1 leads the sum, as in FreeBSD's log1p. NaN and +inf stay.
+template <float (*quotient)(float, float) = divide>
 __device__ __forceinline__ float log_of_one_plus(float x) {
   const float total = add(1.0f, x);
   if (!(total < 3.0e38f)) return total;
@@ -18,7 +18,7 @@ __device__ __forceinline__ float log_of_one_plus(float x) {
   const float m = float_of(bits_of(total) - (static_cast<uint32>(k) << 23));
   const float correction = k < 26 ? multiply(lost, float_of(static_cast<uint32>(127 - k) << 23)) : 0.0f;
   const float f = subtract(m, 1.0f);
-  const float s = divide(f, add(2.0f, f));
+  const float s = quotient(f, add(2.0f, f));
   const float z = multiply(s, s);
   float series = fused_multiply_add(z, 2.0f / 9.0f, 2.0f / 7.0f);
   series = fused_multiply_add(z, series, 2.0f / 5.0f);
@@ -26,7 +26,7 @@ __device__ __forceinline__ float log_of_one_plus(float x) {
   const float half_square = multiply(0.5f, multiply(f, f));
   const float tail = subtract(multiply(s, fused_multiply_add(z, series, half_square)), half_square);
   // d ln(m) = correction / m.
-  const float small = add(tail, fused_multiply_add(static_cast<float>(k), 9.05800061445916e-06f, divide(correction, m)));
+  const float small = add(tail, fused_multiply_add(static_cast<float>(k), 9.05800061445916e-06f, quotient(correction, m)));
   const float leading = fused_multiply_add(static_cast<float>(k), 0.693138122558593750f, f);
   const float rounding = subtract(f, subtract(leading, multiply(static_cast<float>(k), 0.693138122558593750f)));
   return add(leading, add(small, rounding));

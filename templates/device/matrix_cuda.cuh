@@ -76,13 +76,6 @@ __device__ __forceinline__ void async_copy_16(void* shared, const void* global, 
 }
 #endif
 
-/// Returns 1 / x within one unit in the last place; 0 for infinities, infinity for denormals.
-__device__ __forceinline__ float reciprocal_approx(float x) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 /// Returns log2(x) within 2^-22, or a relative 2^-22 outside [1/2, 2]; -infinity for 0 and denormals, NaN below 0.
 __device__ __forceinline__ float log2_approx(float x) {
   float y;

@@ -300,6 +300,12 @@ __device__ __forceinline__ float multiply(float a, float b) { return __fmul_rn(a
 __device__ __forceinline__ float add(float a, float b) { return __fadd_rn(a, b); }
 __device__ __forceinline__ float subtract(float a, float b) { return __fsub_rn(a, b); }
 __device__ __forceinline__ float divide(float a, float b) { return __fdiv_rn(a, b); }
+/// Returns 1 / x within one unit in the last place; 0 for infinities, infinity for denormals.
+__device__ __forceinline__ float reciprocal_approx(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 /// Returns the larger argument; if one is NaN, the other.
 __device__ __forceinline__ float maximum(float a, float b) { return fmaxf(a, b); }
 /// Returns the larger argument, +0 rather than -0; NaN if either is NaN.

@@ -103,6 +103,39 @@ struct SumOf : PlainSumOf<Number> {};
 template <typename Number>
 struct SumOf<true, Number> : CompensatedSumOf<Number> {};
 
+/// A sum of groups of 2^levels terms. Each group is summed pairwise, so `levels` roundings meet a term, and two terms take
+/// one addition; `Sum` adds the groups.
+template <typename Sum, typename Number, int levels>
+struct SumOfTrees {
+  Sum sum;
+  Number part[levels] = {};  ///< of 2^level terms each, as the bits of `terms` say
+  int terms = 0;
+
+  __device__ __forceinline__ void include(Number term) {
+    bool complete = true;
+#pragma unroll
+    for (int level = 0; level < levels && complete; ++level) {
+      complete = (terms >> level & 1) != 0;
+      term = complete ? add(part[level], term) : term;
+      part[level] = term;
+    }
+    if (complete && terms < 1 << levels)
+      sum.sum = term;
+    else if (complete)
+      sum.include(term);
+    ++terms;
+  }
+  __device__ __forceinline__ Number value() const {
+    Number rest = 0.0f;
+#pragma unroll
+    for (int level = 0; level < levels; ++level)
+      if ((terms >> level & 1) != 0) rest = add(rest, part[level]);
+    Sum all = sum;
+    all.include(rest);
+    return all.value();
+  }
+};
+
 template <typename Number, int count>
 __device__ __forceinline__ Number largest_of(const Number (&values)[count]) {
   Number largest = values[0];

@@ -45,11 +45,9 @@ struct HybridRow {
     return i < in_registers ? Vector::exact : sizeof(Element) >= 4;
   }
 
-  /// Returns vector i in the layout of global memory. Not for vectors that are kept as float32.
+  /// Returns vector i in the layout of global memory.
   __device__ __forceinline__ Place packed_at(int i) const {
-    if constexpr (!Vector::converted) {
-      if (i < in_registers) return registers[i < in_registers ? i : 0].packed;
-    }
+    if (i < in_registers) return registers[i < in_registers ? i : 0].packed;
     Place loaded;
 #pragma unroll
     for (int k = 0; k < Place::accesses; ++k) loaded.access[k] = *place(i, k);
@@ -136,14 +134,12 @@ struct HybridRow {
         if (without_slot<shape, config, Group::group_size>(end, i)) break;
       if (i == in_registers) arrived();
       if constexpr (sizeof(Element) == 2 && vector > 1) {
-        if (i >= in_registers || !Vector::converted) {
-          packed.include(packed_at(i));
-          continue;
-        }
+        packed.include(packed_at(i));
+      } else {
+        Value values[vector];
+        get(i, values);
+        result = maximum_or_nan(result, largest_of(values));
       }
-      Value values[vector];
-      get(i, values);
-      result = maximum_or_nan(result, largest_of(values));
     }
     if constexpr (sizeof(Element) == 2 && vector > 1) result = maximum_or_nan(result, packed.value());
     return result;
@@ -155,28 +151,6 @@ struct HybridRow {
       if (taken_out >= 0) replace_in_memory(taken_out / vector, taken_out % vector);
     }
 #endif
-  }
-
-  /// Replaces the element at `position` by -inf; a negative position is ignored. Columns count from the row's shift. Call it
-  /// between load() and largest(). Returns true in the thread that owns the element.
-  __device__ __forceinline__ bool take_out(int64 position, int thread_rank) {
-    constexpr int group_size = Group::group_size;
-    const int whole = static_cast<int>(position) / vector;
-    const bool mine = position >= 0 && whole % group_size == thread_rank;
-    const int at = mine ? whole / group_size : -1;
-    const int element = static_cast<int>(position) % vector;
-#pragma unroll
-    for (int i = 0; i < in_registers; ++i) {
-      if (i == at) {
-        Value values[vector];
-        registers[i].get(values);
-#pragma unroll
-        for (int j = 0; j < vector; ++j) values[j] = j == element ? Value(Maximum::identity()) : values[j];
-        registers[i].put(values);
-      }
-    }
-    if constexpr (config.shared_vectors > 0) taken_out = at >= in_registers ? at * vector + element : -1;
-    return mine;
   }
 
  private:

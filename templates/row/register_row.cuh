@@ -48,6 +48,7 @@ struct PackedVector {
     packed.unpack(values);
   }
   __device__ __forceinline__ void put(const Compute<Element> (&values)[vector]) { packed.pack_from(values); }
+  __device__ __forceinline__ void convert() {}
 };
 
 /// A register vector as float32 (or double), converted once.
@@ -55,9 +56,15 @@ template <typename Element, int vector>
 struct FloatVector {
   static constexpr bool converted = true;
   static constexpr bool exact = true;
+  Packed<Element, vector> packed;  ///< as loaded; takes no registers after the last use
   Compute<Element> values_[vector];
 
-  __device__ __forceinline__ void hold(const Packed<Element, vector>& loaded) { loaded.unpack(values_); }
+  __device__ __forceinline__ void hold(const Packed<Element, vector>& loaded) {
+    packed = loaded;
+    convert();
+  }
+  /// Converts `packed` again after a change.
+  __device__ __forceinline__ void convert() { packed.unpack(values_); }
   __device__ __forceinline__ void get(Compute<Element> (&values)[vector]) const {
 #pragma unroll
     for (int j = 0; j < vector; ++j) values[j] = values_[j];
@@ -65,6 +72,7 @@ struct FloatVector {
   __device__ __forceinline__ void put(const Compute<Element> (&values)[vector]) {
 #pragma unroll
     for (int j = 0; j < vector; ++j) values_[j] = values[j];
+    if constexpr (sizeof(Element) == 2) packed.pack_from(values);
   }
 };
 
@@ -87,6 +95,8 @@ struct RegisterRow {
 
   /// Returns whether vector i stores any float without rounding.
   static __device__ __forceinline__ constexpr bool exact(int) { return Vector::exact; }
+  /// Returns vector i in the layout of global memory.
+  __device__ __forceinline__ Packed<Element, vector> packed_at(int i) const { return registers[i].packed; }
   __device__ __forceinline__ void get(int i, Value (&values)[vector]) { registers[i].get(values); }
   __device__ __forceinline__ void put(int i, const Value (&values)[vector]) { registers[i].put(values); }
 
@@ -108,7 +118,7 @@ struct RegisterRow {
     for (int i = 0; i < vectors; ++i) {
       if constexpr (leaves_early<shape>)
         if (beyond_row<shape, Group::group_size>(end, i)) break;
-      if constexpr (sizeof(Element) == 2 && vector > 1 && !Vector::converted) {
+      if constexpr (sizeof(Element) == 2 && vector > 1) {
         packed.include(registers[i].packed);
       } else {
         Value values[vector];
@@ -118,27 +128,6 @@ struct RegisterRow {
     }
     if constexpr (sizeof(Element) == 2 && vector > 1) result = maximum_or_nan(result, packed.value());
     return result;
-  }
-
-  /// Replaces the element at `position` by -inf; a negative position is ignored. Columns count from the row's shift. Call it
-  /// between load() and largest(). Returns true in the thread that owns the element.
-  __device__ __forceinline__ bool take_out(int64 position, int thread_rank) {
-    constexpr int group_size = Group::group_size;
-    const int whole = static_cast<int>(position) / vector;
-    const bool mine = position >= 0 && whole % group_size == thread_rank;
-    const int at = mine ? whole / group_size : -1;
-    const int element = static_cast<int>(position) % vector;
-#pragma unroll
-    for (int i = 0; i < in_registers; ++i) {
-      if (i == at) {
-        Value values[vector];
-        registers[i].get(values);
-#pragma unroll
-        for (int j = 0; j < vector; ++j) values[j] = j == element ? Value(Maximum::identity()) : values[j];
-        registers[i].put(values);
-      }
-    }
-    return mine;
   }
 };
 

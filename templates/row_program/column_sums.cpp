@@ -64,7 +64,7 @@ void add_column_sums_kernel(LaunchPlan& plan, std::int64_t cols, const DeviceInf
   finish.entry = entry;
   finish.grid = folded_grid(std::max<std::int64_t>(1, (cols + columns - 1) / columns));
   finish.block = {threads, 1, 1};
-  finish.overlaps = !plan.kernels.empty() && device.kind == DeviceInfo::Kind::cuda && device.arch.number() >= 90;
+  finish.overlaps = !plan.kernels.empty() && device.overlaps_launches();
   plan.kernels.push_back(finish);
 }
 

@@ -81,14 +81,6 @@ __device__ __forceinline__ float logarithm_of_one_plus(float x) { return TUNESMI
 __device__ __forceinline__ float hyperbolic_tangent(float x) { return TUNESMITH_MATH(tanhf)(x); }
 __device__ __forceinline__ float error_function(float x) { return TUNESMITH_MATH(erff)(x); }
 __device__ __forceinline__ float square_root(float x) { return TUNESMITH_MATH(sqrtf)(x); }
-/// 1 / x for 1 <= x <= 2, within 2^-23.
-__device__ __forceinline__ float reciprocal_approx(float x) {
-#ifdef TUNESMITH_HOST_EXECUTOR
-  return 1.0f / x;
-#else
-  return __fdividef(1.0f, x);
-#endif
-}
 /// 1 / (1 + exp(-x)) with at most 4 roundings, without overflow, and with denormal results.
 __device__ __forceinline__ float sigmoid(float x) {
   const float small = exponential(-absolute(x));

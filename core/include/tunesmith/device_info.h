@@ -29,6 +29,8 @@ struct DeviceInfo {
 
   /// Returns the device class: name, architecture, SM count, L2 size and partition. Devices of a class share tuning records.
   std::string device_class() const;
+  /// Returns whether a kernel may start while the one before it ends: programmatic dependent launch, from sm_90 on.
+  bool overlaps_launches() const { return kind == Kind::cuda && arch.number() >= 90; }
 };
 
 /// Returns typical properties of an architecture, so that default configurations, sources and compile-only prewarming work

@@ -147,16 +147,17 @@ void expect_defaults(std::initializer_list<std::pair<const char*, const char*>> 
   }
 }
 
-// 1536 threads on a multiprocessor with bounded registers: one block for each of few rows, or several.
+// 1536 threads on a multiprocessor with bounded registers: one block for each of few rows, or several. 1024 threads where
+// rows of 16 bits make several waves.
 TEST(CrossEntropyDescriptor, DefaultsFillAMultiprocessor) {
   expect_defaults({{"rows=8192,cols=32000", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
                    {"rows=8192,cols=12288", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
                    {"rows=400,cols=200000,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
                    {"rows=200,cols=250000,dtype=bf16", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
                    {"rows=100,cols=250000", "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,"},
-                   {"rows=8192,cols=24576,dtype=bf16", "variant=two_pass,threads=128,unroll=4,min_blocks=12,"},
+                   {"rows=8192,cols=24576,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=4,"},
                    {"rows=8192,cols=32000,dtype=bf16", "variant=two_pass,threads=128,unroll=8,min_blocks=9,"},
-                   {"rows=4096,cols=262144,dtype=bf16", "variant=two_pass,threads=128,unroll=4,min_blocks=12,"}});
+                   {"rows=4096,cols=262144,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=4,"}});
 }
 
 // Rows of up to 32 KiB stay in the registers of a block.
@@ -256,6 +257,9 @@ TEST(CrossEntropyDescriptor, KernelsOverlapWithThoseTheyWaitFor) {
   for (const char* variant : {"variant=block", "variant=grid", "variant=two_pass", "variant=cluster"})
     EXPECT_EQ(overlaps(loss, mean, variant, "sm_90a"), "011") << variant << ": count, rows, sum";
   EXPECT_EQ(overlaps(loss, mean, "variant=split", "sm_90a"), "0001") << "the second row kernel needs the first";
+  EXPECT_EQ(overlaps(loss, "rows=100,cols=3000,reduction=none", "variant=split", "sm_90a"), "01");
+  EXPECT_EQ(overlaps(loss, "rows=100,cols=3000,reduction=mean", "variant=split", "sm_90a"), "011");
+  EXPECT_EQ(overlaps(loss, "rows=100,cols=3000,reduction=none", "variant=split", "sm_80"), "00");
   EXPECT_EQ(overlaps(loss, "rows=100000,cols=3000,reduction=mean,gradient=separate", "variant=block", "sm_90a"), "01111");
   EXPECT_EQ(overlaps(loss, "rows=100,cols=3000,reduction=mean", "variant=block", "sm_90a"), "01");
   EXPECT_EQ(overlaps(loss, "rows=100,cols=3000,reduction=sum,gradient=separate", "variant=block", "sm_90a"), "01");
