@@ -1,6 +1,7 @@
 #include "templates/row_program/emit.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "templates/row_program/device_text.h"
 #include "templates/row_program/emit_functions.h"
@@ -123,6 +124,22 @@ class Writer {
            (some ? " = typename TypeAt<stage - 1" + list + ">::type;\n" : " = " + reductions_of("") + ";\n");
   }
 
+  /// Returns PassUses::maximum_of for a stage whose only reduction is the maximum of an input of 16 bits; otherwise nothing.
+  /// `inputs`: what the pass reads, as bits.
+  std::string maximum_of(int pass, unsigned inputs) const {
+    const Reduction* only = nullptr;
+    int count = 0;
+    for (const Reduction& reduction : program_.reductions)
+      if (reduction.stage == pass) only = (++count, &reduction);
+    if (pass == program_.stages && !kept_.empty()) return "";  // its terms are kept
+    if (wide_ || count != 1 || only->reducer != Reducer::max || only->grouped || only->of_top) return "";
+    const Node& operand = node(only->operands[0]);
+    if (operand.operation != Operation::input || operand.kind != Kind::full) return "";
+    const Type type = *program_.inputs[static_cast<std::size_t>(operand.index)].type;
+    if (type != Type::f16 && type != Type::bf16) return "";
+    return ", .maximum_of = " + std::to_string(std::countr_zero(inputs));
+  }
+
   std::string uses() const {
     std::string text = "  template <int pass>\n  static __device__ __forceinline__ constexpr PassUses uses() {\n";
     const int passes = program_.stages + (kept_.empty() ? 1 : 2);
@@ -133,7 +150,7 @@ class Writer {
       const unsigned inputs = of_kept ? (1U << kept_.size()) - 1 : needs.inputs;
       text += "    " + (pass < passes ? "if constexpr (pass == " + std::to_string(pass) + ") " : std::string()) +
               "return {.inputs = " + std::to_string(inputs) + ", .columns = " + std::to_string(needs.columns) +
-              ", .groups = " + std::to_string(needs.groups) + "};\n";
+              ", .groups = " + std::to_string(needs.groups) + maximum_of(pass, inputs) + "};\n";
     }
     return text + "  }\n";
   }

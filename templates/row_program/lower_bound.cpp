@@ -22,6 +22,21 @@ class Bounds {
     return index >= 0 && i < bounds_.size() ? bounds_[i] : unknown;
   }
 
+  const Node& node(int index) const { return program_.nodes[static_cast<std::size_t>(index)]; }
+
+  /// Returns whether the terms of a sum are exp(x - m), where m is the maximum of the x of the same columns.
+  bool includes_exponential_of_zero(const Reduction& sum) const {
+    const Node& exponential = node(sum.operands[0]);
+    if (exponential.operation != Operation::exp) return false;
+    const Node& difference = node(exponential.operands[0]);
+    if (difference.operation != Operation::subtract) return false;
+    const Node& subtracted = node(difference.operands[1]);
+    if (subtracted.operation != Operation::reduced) return false;
+    const Reduction& maximum = program_.reductions[static_cast<std::size_t>(subtracted.index)];
+    return maximum.reducer == Reducer::max && maximum.operands[0] == difference.operands[0] &&
+           maximum.grouped == sum.grouped && maximum.of_top == sum.of_top;
+  }
+
   double of_reduction(const Node& node) const {
     const Reduction& reduction = program_.reductions[static_cast<std::size_t>(node.index)];
     constexpr int variance = 1, sum_of_exponentials = 2;
@@ -29,6 +44,8 @@ class Bounds {
       case Reducer::lse: return node.part == sum_of_exponentials ? 1 : unknown;  // the maximum contributes exp(0)
       case Reducer::moments: return node.part == variance ? 0 : unknown;
       case Reducer::sum:
+        if (includes_exponential_of_zero(reduction)) return 1;
+        [[fallthrough]];
       case Reducer::mean:
       case Reducer::max:
       case Reducer::min: return at(reduction.operands[0]) >= 0 ? 0 : unknown;
@@ -69,7 +86,7 @@ class Bounds {
 
   double of_quotient(const Node& node, double a, double b) const {
     if (!(a >= 0 && b >= 0)) return unknown;
-    const Node& divisor = program_.nodes[static_cast<std::size_t>(node.operands[1])];
+    const Node& divisor = this->node(node.operands[1]);
     return divisor.operation == Operation::constant && divisor.value > 0 ? a / divisor.value : 0;
   }
 

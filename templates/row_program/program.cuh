@@ -54,7 +54,8 @@ struct ElementOf<Columns<Element, count, hint>> {
 /// What a pass reads.
 struct PassUses {
   unsigned inputs, columns;
-  int groups;  ///< it needs results for groups of columns up to this stage
+  int groups;           ///< it needs results for groups of columns up to this stage
+  int maximum_of = -1;  ///< the pass only finds the maximum of this input, which has 16 bits
 };
 
 /// Rows of an array: the address of the first one, and the elements between two.
@@ -215,6 +216,10 @@ struct ResidentInputs {
   __device__ __forceinline__ void arrived() {}
   template <unsigned used, typename Vector>
   __device__ __forceinline__ void get(int, Vector&) {}
+  template <int which>
+  __device__ __forceinline__ int maximum() const {
+    return 0;
+  }
   static __device__ __forceinline__ constexpr bool can_keep(int, int) { return true; }
   template <typename Vector>
   __device__ __forceinline__ void keep(int, int, const Vector&) {}
@@ -240,6 +245,23 @@ struct ResidentInputs<index, all_bytes, shape, config, Group, Storage, First, Re
   __device__ __forceinline__ void get(int i, Vector& v) {
     if constexpr ((used >> index & 1u) != 0) get_numbers<First>(first, i, v.input[index]);
     rest.template get<used>(i, v);
+  }
+  /// Returns the maximum of no elements of an input, which includes its packed vectors; an integer if there is no such
+  /// input.
+  template <int which>
+  __device__ __forceinline__ auto maximum() const {
+    if constexpr (which == index)
+      return PackedMaximum<First>();
+    else
+      return rest.template maximum<which>();
+  }
+  /// Returns vector i of an input in the layout of global memory.
+  template <int which>
+  __device__ __forceinline__ auto packed_at(int i) const {
+    if constexpr (which == index)
+      return first.packed_at(i);
+    else
+      return rest.template packed_at<which>(i);
   }
   /// Returns whether vector i of the first `count` inputs holds any number without rounding.
   static __device__ __forceinline__ constexpr bool can_keep(int i, int count) {

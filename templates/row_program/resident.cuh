@@ -38,15 +38,24 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
     if constexpr (All::floats > 0) {
       const int thread_rank = group.thread_rank();
       typename All::Value partial = All::identity();
+      constexpr int maximum_of = Program::template uses<stage>().maximum_of;
+      constexpr bool packed = maximum_of >= 0 && shape.vector > 1;
+      auto largest = inputs.template maximum < packed ? maximum_of : -1 > ();
 #pragma unroll
       for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
         if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0 && config.shared_vectors == 0)>(row.all.end, i))
           break;
         if (i == config.register_vectors && !arrived) inputs.arrived();
-        VectorOf<Program, shape> v;
-        inputs.template get<Program::template uses<stage>().inputs>(i, v);
         const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
         const bool inside = inside_row<shape, Group::group_size>(i);
+        if constexpr (packed) {
+          if (inside || row.all.template holds<shape.vector>(column)) {
+            largest.include(inputs.template packed_at<maximum_of>(i));
+            continue;
+          }
+        }
+        VectorOf<Program, shape> v;
+        inputs.template get<Program::template uses<stage>().inputs>(i, v);
         load_columns<Program, stage>(params, row, column, inside, v);
         include_vector<Program, stage, shape>(params, row_of_vector<shape, Group::group_size>(row, i), values, column,
                                               inside, v, partial);
@@ -54,6 +63,7 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
           if (Inputs::can_keep(i, Program::kept)) inputs.keep(i, Program::kept, v);
       }
       arrived = true;
+      if constexpr (packed) partial.value[0] = maximum_or_nan(partial.value[0], largest.value());
       partial = reduce_in<stage - 1>(group, partial, All());
       Program::derive(OfStage<stage>(), params, row.index, partial, values);
     } else {

@@ -40,7 +40,7 @@ struct Program {
   struct Values {
     float m;
     float s;
-    Divisor by_s;
+    NormalDivisor by_s;
     ExponentialOfDifference exp_minus_m;
   };
   struct Groups {};
@@ -84,7 +84,7 @@ struct Program {
       Values& values) {
     const float s = SumOfColumns::result(partial.value);
     values.s = s;
-    values.by_s = Divisor(s);
+    values.by_s = NormalDivisor(s);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,

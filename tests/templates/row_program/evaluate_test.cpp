@@ -16,6 +16,7 @@
 #include "templates/row_program/programs.h"
 #include "templates/row_program/random.h"
 #include "templates/row_program/rounding.h"
+#include "templates/row_program/separate.h"
 #include "tests/templates/row_program/random_programs.h"
 #include "tests/templates/row_program/simulate.h"
 
@@ -201,6 +202,20 @@ TEST(RowProgramLowerBound, FollowsFromConstants) {
                                           {"max(largest, 1e-12) / n", unknown}})
     EXPECT_FLOAT_EQ(static_cast<float>(bound_of(std::string("out y : f32[row] = ") + definition)), static_cast<float>(bound))
         << definition;
+}
+
+// The term of the maximum is exp(0). So softmax divides by a sum that needs no scaling, also in separate stages.
+TEST(RowProgramLowerBound, SumOfExponentialsBelowTheMaximumIsAtLeastOne) {
+  for (const auto& [definitions, bound] : {std::pair{"lse l, m, s = x", 1.0},
+                                           {"max m = x\nsum s = exp(x - m)", 1.0},
+                                           {"max m = x * 2\nsum s = exp(x - m)", 0.0},
+                                           {"max m = x\nsum s = exp(m - x)", 0.0},
+                                           {"min m = x\nsum s = exp(x - m)", 0.0},
+                                           {"max m = x\nmean s = exp(x - m)", 0.0}}) {
+    const Program program =
+        with_separate_stages(parse("in x : f32[row, col]\n" + std::string(definitions) + "\nout y : f32[row] = s\n"));
+    EXPECT_EQ(lower_bounds(program)[static_cast<std::size_t>(program.outputs[0].node)], bound) << definitions;
+  }
 }
 
 // A value below its bound would be divided without the scaling that tiny divisors need.

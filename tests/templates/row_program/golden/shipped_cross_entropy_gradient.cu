@@ -36,7 +36,7 @@ struct Program {
 
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
-    if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
+    if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0, .maximum_of = 0};
     if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
     return {.inputs = 1, .columns = 0, .groups = 0};
   }

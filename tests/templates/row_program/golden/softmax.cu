@@ -23,13 +23,13 @@ struct Program {
   struct Values {
     float m;
     float s;
-    Divisor by_s;
+    NormalDivisor by_s;
   };
   struct Groups {};
 
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
-    if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
+    if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0, .maximum_of = 0};
     if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
     if constexpr (pass == 3) return {.inputs = 1, .columns = 0, .groups = 0};
     return {.inputs = 1, .columns = 0, .groups = 0};
@@ -65,7 +65,7 @@ struct Program {
       Values& values) {
     const float s = SumOfColumns::result(partial.value);
     values.s = s;
-    values.by_s = Divisor(s);
+    values.by_s = NormalDivisor(s);
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
