@@ -128,8 +128,9 @@ class Bench:
 
     def copies(self, cell, arrays, record):
         """Returns the copies that are timed with a cell and writes to the record what they are."""
-        works, record["copy_bytes"], facts = copies.make(self.engine, arrays, self.timer, self.stream,
-                                                         CLIFF_TRAFFIC if cell.grid == "cliffs" else 0)
+        # A drawn problem is compared with a copy of all its arrays: a row of few classes has a target and two results, too.
+        traffic = {"cliffs": CLIFF_TRAFFIC, samples.GRID: arrays.bytes}.get(cell.grid, 0)
+        works, record["copy_bytes"], facts = copies.make(self.engine, arrays, self.timer, self.stream, traffic)
         record.update(facts)
         if "copy_tune_s" not in facts:
             self.once(f"Tunesmith's copy is replaced by {', '.join(works)}: {facts['copy_config']}")
