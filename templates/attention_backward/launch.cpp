@@ -105,18 +105,18 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
       launch.cluster = {static_cast<std::uint32_t>(cluster), 1, 1};
       launch.grid = folded_grid(blocks, launch.cluster.x);
     }
-    launch.overlaps = device.kind == DeviceInfo::Kind::cuda;
+    launch.overlaps = device.overlaps_launches();
     add(launch);
     if (typed.separate_dq()) {
       launch = folded_launch("attention_backward_queries", params.attention.q_tiles * forward.heads * forward.batch,
                              typed.block_threads(Pass::queries, settings), typed.smem_bytes(Pass::queries, settings));
-      launch.overlaps = device.kind == DeviceInfo::Kind::cuda;
+      launch.overlaps = device.overlaps_launches();
       add(launch);
     }
     if (typed.has_sums()) {
       launch = folded_launch("attention_backward_dq",
                              tiles(params.rows / 16 * slabs(forward.head_dim), wgmma_dq_threads / 32), wgmma_dq_threads, 0);
-      launch.overlaps = device.kind == DeviceInfo::Kind::cuda;
+      launch.overlaps = device.overlaps_launches();
       add(launch);
     }
   }

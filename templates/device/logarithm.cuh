@@ -11,8 +11,7 @@ template <float (*quotient)(float, float) = divide>
 __device__ __forceinline__ float log_of_one_plus(float x) {
   const float total = add(1.0f, x);
   if (!(total < 3.0e38f)) return total;
-  // Rounding error of the addition.
-  const float lost = x < 1.0f ? subtract(x, subtract(total, 1.0f)) : subtract(1.0f, subtract(total, x));
+  const float lost = x < 1.0f ? subtract(x, subtract(total, 1.0f)) : subtract(1.0f, subtract(total, x));  // by rounding
   const uint32 offset = bits_of(total) - 0x3f3504f3u;  // sqrt(1/2): m lies in [sqrt(1/2), sqrt(2))
   const int k = static_cast<int>(offset) >> 23;
   const float m = float_of(bits_of(total) - (static_cast<uint32>(k) << 23));
