@@ -38,9 +38,9 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
     if constexpr (All::floats > 0) {
       const int thread_rank = group.thread_rank();
       typename All::Value partial = All::identity();
-      constexpr int maximum_of = Program::template uses<stage>().maximum_of;
-      constexpr bool packed = maximum_of >= 0 && shape.vector > 1;
-      auto largest = inputs.template maximum < packed ? maximum_of : -1 > ();
+      constexpr int maximum_of = shape.vector > 1 ? Program::template uses<stage>().maximum_of : -1;
+      constexpr bool packed = maximum_of >= 0;
+      auto largest = inputs.template maximum<maximum_of>();
 #pragma unroll
       for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
         if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0 && config.shared_vectors == 0)>(row.all.end, i))
