@@ -51,10 +51,10 @@ struct Target {
   __device__ __forceinline__ Target(const auto& params, int64 row, int64 cols) {
     const auto value = static_cast<int64>(static_cast<const TargetType*>(params.targets)[row]);
     ignored = value == params.ignore_index;
-    const bool is_class = !ignored && value >= 0 && value < params.vocab_size;
+    const bool is_class = !ignored && static_cast<uint64>(value) < static_cast<uint64>(params.vocab_size);
     bad = !ignored && !is_class;
-    const int64 local = is_class ? value - params.vocab_start : -1;
-    column = local >= 0 && local < cols ? local : -1;
+    const uint64 local = static_cast<uint64>(value) - static_cast<uint64>(params.vocab_start);
+    column = is_class && local < static_cast<uint64>(cols) ? static_cast<int64>(local) : -1;
   }
   /// Returns whether the row has a loss.
   __device__ __forceinline__ bool counts() const { return !ignored && !bad; }

@@ -33,22 +33,28 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
   over_rows(group, params.row.rows, [&](int64 index, bool exists) {
     const Row<shape> row(params.row, index, static_cast<const Input*>(nullptr));
     const Input* const logits = row.template input<Input>(params.row, 0);
-    // Issue the row's loads before the target is needed; the target's logit is needed only after the row's maximum. In
-    // place, every thread must have read the target's logit before any thread stores a gradient: the reduction of the
+    // In place, every thread must have read the target's logit before any thread stores a gradient: the reduction of the
     // exponentials ensures this, because they depend on a maximum that includes that logit.
     resident.load(logits, row, thread_rank, Maximum::identity());
     group.start();
+    // Without a barrier, ptxas moves the load of the target before those of the row, and waits for its result in between.
+    sync_warp();
     const Target<TargetType> target(params, index, columns_of<shape>(params.row));
     const int64 position = target.column >= 0 ? target.column + row.shift : -1;
+    constexpr bool finds = finds_target<Group, ResidentRow>;
     TargetElement<Input> target_element;
-    target_element.ask(position >= 0, logits + position);
+    if constexpr (!finds) target_element.ask(position >= 0, logits + position);
     const Number target_weight = weight_of<options>(params, target.column);
-    const bool holds_target = take_out<Input, Group::group_size>(resident, position, thread_rank);
+    FoundElement<Input> found;
+    const bool holds_target = take_out<Input, Group::group_size>(resident, position, thread_rank, found);
+    Sender<Group, Input> sender;
+    if constexpr (finds) sender.send(found, holds_target, owner_of<Group::group_size, vector>(position));
 
     using Local = typename If<Group::distant, BlockGroup<Group::threads>, Group>::type;
     Local local(nullptr, 0);
     Partial part;
     part.largest = local.template reduce<0>(scale(resident.largest()), Maximum());
+    if constexpr (finds) target_element.element.access[0] = sender.received().bits();
     const Number target_logit = target_element.value(scale, position >= 0);
     part.largest = maximum_or_nan(part.largest, target_logit);
     // All elements of this block may be -inf although the row has others: any finite maximum makes their exponentials 0.

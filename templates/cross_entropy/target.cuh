@@ -1,4 +1,4 @@
-// The logit of a row's target, loaded long before its use.
+// The logit of a row's target, known long before its use.
 #pragma once
 
 #include "cross_entropy/cross_entropy.cuh"

@@ -143,7 +143,8 @@ TypedConfig resident_rows(const Shape& shape, const DeviceInfo& device) {
 /// Returns a configuration, or nothing if the rule has none for such rows.
 using Rule = std::optional<TypedConfig> (*)(const Shape& shape, const DeviceInfo& device);
 
-constexpr std::array<Rule, 13> rules{
+constexpr std::array<Rule, 14> rules{
+    small_problem,         // all rows on the chip at once
     staged_rows,           // short rows without alignment that pass through shared memory
     elementwise_rows,      // programs without reductions
     few_long_rows,         // clusters or a grid whose blocks fill the device

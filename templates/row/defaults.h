@@ -32,6 +32,13 @@ std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& 
 /// again; longer rows packed. On an H200, 0.75 to 1.00 of the time of `most_rows` (bench/LOG.md).
 TypedConfig program_blocks(const TypedConfig& most_rows, const Shape& shape, const DeviceInfo& device);
 
+// small_problems.cpp: rows that are all on the chip at once.
+
+/// Returns a valid warp or block with few accesses for each thread, if all rows of up to 32 KiB are resident at once;
+/// nothing for larger problems and for programs. On an H100, 0.84 to 1.00 of the time of the other defaults (bench/LOG.md).
+/// With cache hints.
+std::optional<TypedConfig> small_problem(const Shape& shape, const DeviceInfo& device);
+
 // shared_memory_rows.cpp: rows in registers and shared memory.
 
 TypedConfig hybrid_default(const Shape& shape, const DeviceInfo& device);
