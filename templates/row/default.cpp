@@ -143,7 +143,8 @@ TypedConfig resident_rows(const Shape& shape, const DeviceInfo& device) {
 /// Returns a configuration, or nothing if the rule has none for such rows.
 using Rule = std::optional<TypedConfig> (*)(const Shape& shape, const DeviceInfo& device);
 
-constexpr std::array<Rule, 14> rules{
+constexpr std::array<Rule, 15> rules{
+    loss_in_tiles,         // losses alone of long rows
     small_problem,         // all rows on the chip at once
     staged_rows,           // short rows without alignment that pass through shared memory
     elementwise_rows,      // programs without reductions

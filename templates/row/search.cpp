@@ -76,7 +76,7 @@ class Geometries {
       for (const TypedConfig& config : persistents_to_try(shape_, device_, full_)) add(config);
     if (!shape_.writes) {  // one read in every variant: shared memory gains nothing
       if (row_bytes() >= 4 << 10) readers();
-      if (shares_rows) splits();
+      if (shares_rows || row_bytes() > 64 << 10) splits();
       if (row_bytes() <= 8 << 10) warps();
       if (row_bytes() <= 128 << 10) blocks();
       return std::move(result_);
@@ -284,12 +284,16 @@ class Geometries {
   }
 
   void splits() {
-    for (const int threads : full_ ? std::vector<int>{256, 512} : std::vector<int>{256})
+    struct Tile {
+      int threads, unroll;
+    };
+    for (const auto [threads, unroll] :
+         full_ ? std::vector<Tile>{{128, 4}, {128, 8}, {256, 4}, {512, 4}} : std::vector<Tile>{{128, 4}, {128, 8}, {256, 4}})
       for (const int tiles : full_ ? std::vector<int>{1, 2, 4} : std::vector<int>{1}) {
         TypedConfig config;
         config.variant = Variant::split;
         config.threads = threads;
-        config.unroll = 4;
+        config.unroll = unroll;
         config.blocks_per_row = parts_of(tiles, config, shape_);
         if (config.blocks_per_row > 1) add(config);
       }

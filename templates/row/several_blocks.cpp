@@ -1,4 +1,5 @@
-// Defaults of variants in which several blocks share a row, for fewer rows than multiprocessors.
+// Defaults of variants in which several blocks share a row: of few rows, so that all multiprocessors work, and of losses of
+// long rows, so that the blocks are small.
 
 #include <algorithm>
 
@@ -24,6 +25,21 @@ TypedConfig split_default(const Shape& shape) {
   config.threads = 256;
   config.blocks_per_row = std::max(2, parts_of(1, config, shape));
   return config;
+}
+
+std::optional<TypedConfig> loss_in_tiles(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t long_row_bytes = 64 << 10;
+  const bool wide = size_of(shape.input) >= 4;
+  const std::int64_t row_bytes = shape.cols * size_of(shape.input);
+  if (!shape.is_loss_alone() || shape.wide() || shape.rows * 2 <= device.sm_count || row_bytes <= long_row_bytes ||
+      shape.rows * row_bytes < device.l2_bytes)
+    return std::nullopt;
+  TypedConfig config;
+  config.variant = Variant::split;
+  config.threads = 128;
+  config.unroll = wide ? 4 : 8;
+  config.blocks_per_row = parts_of(1, config, shape);
+  return if_valid(with_hints(config, shape, device), shape, device);
 }
 
 }  // namespace tunesmith::row

@@ -133,9 +133,11 @@ TEST(CrossEntropyDescriptor, SearchSpacesAreValidAndStartWithTheDefault) {
 }
 
 TEST(CrossEntropyDescriptor, LossWithoutGradientReadsLogitsOnce) {
-  for (const char* fields : {"rows=8192,cols=32000", "rows=8192,cols=128256,dtype=bf16"}) {
+  for (const auto& [fields, variant] : {std::pair{"rows=8192,cols=32000,dtype=bf16", "two_pass"},
+                                        {"rows=8192,cols=32000", "split"},
+                                        {"rows=8192,cols=128256,dtype=bf16", "split"}}) {
     const Problem problem = normalized("cross_entropy", fields);
-    EXPECT_EQ(find_op("cross_entropy").parse(problem)->default_config(hopper()).variant(), "two_pass") << fields;
+    EXPECT_EQ(find_op("cross_entropy").parse(problem)->default_config(hopper()).variant(), variant) << fields;
   }
 }
 
@@ -150,14 +152,30 @@ void expect_defaults(std::initializer_list<std::pair<const char*, const char*>> 
 // 1536 threads on a multiprocessor with bounded registers: one block for each of few rows, or several. 1024 threads where
 // rows of 16 bits make several waves.
 TEST(CrossEntropyDescriptor, DefaultsFillAMultiprocessor) {
-  expect_defaults({{"rows=8192,cols=32000", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
-                   {"rows=8192,cols=12288", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
-                   {"rows=400,cols=200000,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
-                   {"rows=200,cols=250000,dtype=bf16", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
-                   {"rows=100,cols=250000", "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,"},
+  expect_defaults({{"rows=8192,cols=12288", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
+                   {"rows=400,cols=60000,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=6,"},
+                   {"rows=200,cols=100000,dtype=bf16", "variant=two_pass,threads=512,unroll=4,min_blocks=3,"},
+                   {"rows=100,cols=100000", "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,"},
                    {"rows=8192,cols=24576,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=4,"},
-                   {"rows=8192,cols=32000,dtype=bf16", "variant=two_pass,threads=128,unroll=8,min_blocks=9,"},
-                   {"rows=4096,cols=262144,dtype=bf16", "variant=two_pass,threads=256,unroll=4,min_blocks=4,"}});
+                   {"rows=8192,cols=32000,dtype=bf16", "variant=two_pass,threads=128,unroll=8,min_blocks=9,"}});
+}
+
+// Longer rows of losses that do not fit into L2 are split into tiles, so that all multiprocessors end together.
+TEST(CrossEntropyDescriptor, DefaultsSplitLongRowsIntoTiles) {
+  expect_defaults({{"rows=8192,cols=32000", "variant=split,threads=128,unroll=4,blocks_per_row=16,"},
+                   {"rows=400,cols=200000,dtype=bf16", "variant=split,threads=128,unroll=8,blocks_per_row=25,"},
+                   {"rows=100,cols=250000", "variant=split,threads=128,unroll=4,blocks_per_row=123,"},
+                   {"rows=100,cols=4000000", "variant=split,threads=128,unroll=4,blocks_per_row=1024,"},
+                   {"rows=4096,cols=262144,dtype=bf16", "variant=split,threads=128,unroll=8,blocks_per_row=32,"}});
+}
+
+// Problems whose rows are all on the chip at once have few accesses for each thread.
+TEST(CrossEntropyDescriptor, DefaultsOfSmallProblemsHaveFewAccessesForEachThread) {
+  expect_defaults({{"rows=429,cols=348", "variant=warp,threads=128,lanes=32,"},
+                   {"rows=35186,cols=40", "variant=warp,threads=128,lanes=4,"},
+                   {"rows=28,cols=5108", "variant=block,threads=512,"},
+                   {"rows=512,cols=4096,dtype=bf16", "variant=block,threads=128,"},
+                   {"rows=100000,cols=40", "variant=warp,threads=128,lanes=2,"}});
 }
 
 // Rows of up to 32 KiB stay in the registers of a block.

@@ -366,7 +366,7 @@ TEST(SoftmaxConfig, AccessSelectsNarrowAccesses) {
       }
     };
     // Short rows use them by default; access=vectors is omitted.
-    EXPECT_NE(complete("rows=4096,cols=101", "").find("access=staged,rounds="), std::string::npos);
+    EXPECT_NE(complete("rows=40960,cols=101", "").find("access=staged,rounds="), std::string::npos);
     EXPECT_EQ(complete("rows=4096,cols=501", "access=vectors").find("access"), std::string::npos);
     EXPECT_EQ(complete("rows=4096,cols=512", "").find("access"), std::string::npos);
     EXPECT_EQ(complete("rows=4096,cols=5001", "").find("access"), std::string::npos);
