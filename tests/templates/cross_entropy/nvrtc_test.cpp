@@ -109,7 +109,6 @@ TEST_F(CrossEntropyNvrtc, PipelineUsesTma) {
 // A block cannot load while it waits for its target or for the target's logit, so it requests them after the first loads.
 TEST_F(CrossEntropyNvrtc, LoadsTheTargetAfterTheFirstVectors) {
   for (const char* config : {"variant=two_pass,threads=512,unroll=4,load=evict_last",
-                             "variant=block,threads=1024,registers=packed,min_blocks=2,load=evict_last",
                              "variant=split,threads=256,unroll=4,blocks_per_row=2,load=evict_last"}) {
     const std::string ptx = ptx_of("cross_entropy", "rows=9,cols=32000,dtype=bf16,reduction=none", config);
     const std::size_t row = ptx.find("ld.global.L2::cache_hint.v4.b32");
@@ -119,6 +118,21 @@ TEST_F(CrossEntropyNvrtc, LoadsTheTargetAfterTheFirstVectors) {
     EXPECT_LT(target, logit) << config;
     EXPECT_NE(logit, std::string::npos) << config;
     EXPECT_GE(count_of(ptx.substr(row, target - row), "ld.global.L2::cache_hint.v4.b32"), 4U) << config;
+  }
+}
+
+// A row in registers has the target's logit. The barrier keeps ptxas from moving the load of the target before the row's.
+TEST_F(CrossEntropyNvrtc, ResidentRowsLoadTheTargetAfterABarrierAndNoLogitTwice) {
+  for (const char* config :
+       {"variant=block,threads=1024,registers=packed,min_blocks=2,load=evict_last",
+        "variant=block,threads=256,registers=packed,load=evict_last", "variant=warp,threads=128,lanes=32,load=evict_last"}) {
+    const std::string cols = std::string_view(config).starts_with("variant=warp") ? "1024" : "16384";
+    const std::string ptx = ptx_of("cross_entropy", "rows=9,cols=" + cols + ",dtype=bf16,reduction=none", config);
+    const std::size_t row = ptx.rfind("ld.global.L2::cache_hint.v4.b32");
+    const std::size_t barrier = ptx.find("bar.warp.sync", row);
+    EXPECT_NE(row, std::string::npos) << config;
+    EXPECT_LT(barrier, ptx.find("ld.global.u64")) << config;
+    EXPECT_EQ(count_of(ptx, "ld.global.b16"), 0U) << config;
   }
 }
 
