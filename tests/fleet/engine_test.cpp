@@ -149,7 +149,7 @@ TEST_F(FleetEngineTest, AKeyThatAnotherHostTunesIsTunedLaterIfItWasKilled) {
 TEST_F(FleetEngineTest, AGenerationDecidesAlone) {
   TUNESMITH_NEEDS_SERVER();
   start();
-  const SoftmaxProblem other = SoftmaxProblem::contiguous(64, 3000, DType::f32);
+  const SoftmaxProblem other = SoftmaxProblem::contiguous(64, 1500, DType::f32);  // may use the configuration of `problem`
   {
     const auto a = engine("a", signed_url());
     a->engine->prepare(problem);
