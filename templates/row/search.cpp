@@ -94,6 +94,10 @@ class Geometries {
   }
 
  private:
+  struct Tile {
+    int threads, unroll;
+  };
+
   std::int64_t row_bytes() const { return shape_.cols * shape_.resident_element_bytes(); }
   bool fits_easily() const { return row_bytes() <= easy_bytes; }
 
@@ -255,9 +259,6 @@ class Geometries {
 
   /// Adds blocks that read a row once, with as many resident blocks as a tile's registers allow.
   void readers() {
-    struct Tile {
-      int threads, unroll;
-    };
     std::vector<Tile> tiles;
     if (full_) {
       for (const int threads : {512, 256, 1024, 128})
@@ -284,9 +285,6 @@ class Geometries {
   }
 
   void splits() {
-    struct Tile {
-      int threads, unroll;
-    };
     for (const auto [threads, unroll] :
          full_ ? std::vector<Tile>{{128, 4}, {128, 8}, {256, 4}, {512, 4}} : std::vector<Tile>{{128, 4}, {128, 8}, {256, 4}})
       for (const int tiles : full_ ? std::vector<int>{1, 2, 4} : std::vector<int>{1}) {

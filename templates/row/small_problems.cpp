@@ -34,8 +34,7 @@ std::optional<TypedConfig> small_problem(const Shape& shape, const DeviceInfo& d
     config.threads = threads_for(accesses, of_thread, 64, 1024);
     bound_registers(config, shape, device);
   }
-  if (!why_invalid(config, shape, device).empty()) return std::nullopt;
-  return with_hints(config, shape, device);
+  return if_valid(with_hints(config, shape, device), shape, device);
 }
 
 }  // namespace tunesmith::row

@@ -131,7 +131,10 @@ TEST_F(CrossEntropyNvrtc, ResidentRowsLoadTheTargetAfterABarrierAndNoLogitTwice)
     const std::size_t row = ptx.rfind("ld.global.L2::cache_hint.v4.b32");
     const std::size_t barrier = ptx.find("bar.warp.sync", row);
     EXPECT_NE(row, std::string::npos) << config;
-    EXPECT_LT(barrier, ptx.find("ld.global.u64")) << config;
+    const std::size_t target = ptx.find("ld.global.u64");
+    EXPECT_NE(target, std::string::npos) << config;
+    EXPECT_LT(barrier, target) << config;
+    EXPECT_GE(count_of(ptx.substr(0, target), "ld.global.L2::cache_hint.v4.b32"), 2U) << config;
     EXPECT_EQ(count_of(ptx, "ld.global.b16"), 0U) << config;
   }
 }
