@@ -13,6 +13,7 @@
 #include "templates/row/model.h"
 #include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
+#include "templates/row/small_blocks.h"
 
 namespace tunesmith::row {
 namespace {
@@ -148,6 +149,7 @@ constexpr std::array<Rule, 15> rules{
     small_problem,         // all rows on the chip at once
     staged_rows,           // short rows without alignment that pass through shared memory
     elementwise_rows,      // programs without reductions
+    small_blocks,          // clusters of long rows
     few_long_rows,         // clusters or a grid whose blocks fill the device
     shared_rows,           // fewer rows than multiprocessors
     rows_read_once,        // losses alone, and programs that write no rows
@@ -157,7 +159,6 @@ constexpr std::array<Rule, 15> rules{
     gradient_block,        // short rows of losses with their gradient
     rows_with_sums,        // gradients of weights
     streamed_rows,         // pipelines
-    norm_cluster,          // norms of long rows
     unaligned_hybrid,      // long rows of 16 bits without alignment
 };
 

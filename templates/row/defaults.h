@@ -48,11 +48,6 @@ TypedConfig hybrid_default(const Shape& shape, const DeviceInfo& device);
 /// has no fence (bench/LOG.md). With more of a row in registers, kernels would spill at the exchange.
 TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device);
 
-/// Returns a valid cluster for norms of long rows: blocks of 256 threads, five on a multiprocessor, because such kernels
-/// have few instructions. A program of several stages has larger blocks, because each stage has an exchange. On an H100,
-/// 0.85 to 0.97 of the time of one or two blocks of 320 or 512 threads (bench/LOG.md). With cache hints.
-std::optional<TypedConfig> norm_cluster(const Shape& shape, const DeviceInfo& device);
-
 /// Returns a valid hybrid for rows of 16 bits without alignment: blocks of 256 threads with few vectors in registers,
 /// because whole vectors have code for both ends of a row. On an H200, 0.87 to 1.02 of the time of blocks with rows in
 /// registers (bench/LOG.md). With cache hints.

@@ -1,7 +1,6 @@
-// Few long rows in clusters. Their blocks exchange results in less time than those of a grid and are scheduled one by one,
-// so that the last wave need not be full. Blocks of 128 threads, five to eight on a multiprocessor, take 0.85 to 1 of the
-// time of two or three with 256 threads. Measured on an H100 for 150 shapes of 8 to 256 rows and 90 of buckets
-// (bench/LOG.md).
+// Few long rows in clusters, if they are too few for small_blocks(). Their blocks exchange results in less time than those
+// of a grid and are scheduled one by one, so that the last wave need not be full. Measured on an H100 for 150 shapes of 8 to
+// 256 rows and 90 of buckets (bench/LOG.md).
 
 #include <algorithm>
 
@@ -29,20 +28,14 @@ bool is_of_bucket(const Shape& shape) noexcept { return shape.actual_cols != 0; 
 /// Each vector in registers of a kernel for a bucket of unaligned rows has code for the ends of the row.
 bool has_code_for_ends(const Shape& shape) noexcept { return is_of_bucket(shape) && shape.shifted(); }
 
-/// Returns clusters to try, the best first: with blocks so small that all rows are on the chip at once. If there are more
-/// rows, small blocks keep the last wave short. Kernels for buckets take up to 1.24 of the time of those for the width with
-/// three blocks of 256 threads, and up to 1.1 with four.
+/// Returns clusters to try, the best first: with blocks so small that all rows are on the chip at once. Kernels for buckets
+/// take up to 1.24 of the time of those for the width with three blocks of 256 threads, and up to 1.1 with four.
 std::vector<Cluster> clusters_of(const Shape& shape, const DeviceInfo& device) {
   if (has_large_blocks(shape)) return {{4, 256, 3}, {8, 256, 3}, {4, 256, 2}, {8, 256, 2}};
-  constexpr int most_of_256 = 4, least_of_128 = 5, most_of_128 = 8, of_several_waves = 6;
+  constexpr int most = 4;
   const auto needed = static_cast<int>((shape.rows_bucket() * 8 + device.sm_count - 1) / device.sm_count);
   std::vector<Cluster> list;
-  if (needed > most_of_256) {
-    const int most = needed > most_of_128 ? of_several_waves : needed, least = is_narrow(shape) ? least_of_128 : most;
-    for (int blocks = most; blocks >= least; --blocks) list.push_back({8, 128, blocks});
-  } else if (needed < most_of_256 && !is_narrow_gradient(shape) && !is_of_bucket(shape)) {
-    list.push_back({8, 256, std::max(needed, 2)});
-  }
+  if (needed < most && !is_narrow_gradient(shape) && !is_of_bucket(shape)) list.push_back({8, 256, std::max(needed, 2)});
   for (const Cluster other : {Cluster{8, 256, 4}, {8, 256, 3}, {8, 256, 2}})
     if (list.empty() || other != list.front()) list.push_back(other);
   return list;
@@ -115,7 +108,7 @@ bool has_enough_rows(const Cluster& cluster, const Shape& shape, const DeviceInf
 
 /// Returns whether a cluster whose blocks have more than the best number of values in registers is faster than others.
 bool is_worth_more_registers(const Cluster& cluster, const Shape& shape, const DeviceInfo& device) {
-  if (!is_narrow_gradient(shape)) return cluster.threads > 128;
+  if (!is_narrow_gradient(shape)) return true;
   const bool holds_all = std::int64_t{cluster.min_blocks} * device.sm_count >= shape.rows_bucket() * cluster.blocks;
   return has_code_for_ends(shape) && holds_all;
 }
@@ -144,8 +137,8 @@ std::optional<TypedConfig> cluster_for_few_rows(const Shape& shape, const Device
 
 std::vector<TypedConfig> clusters_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
   std::vector<Cluster> clusters = clusters_of(shape, device);
-  if (!has_large_blocks(shape))  // of half as many blocks, with as many threads on a multiprocessor
-    clusters.insert(clusters.begin() + 1, clusters.front().threads == 128 ? Cluster{4, 128, 6} : Cluster{4, 256, 3});
+  if (!has_large_blocks(shape))  // of half as many blocks
+    clusters.insert(clusters.begin() + 1, Cluster{4, 256, 3});
   const std::size_t most = full ? clusters.size() : 2;
   std::vector<TypedConfig> configs;
   for (const Cluster& cluster : clusters) {

@@ -14,6 +14,7 @@
 #include "templates/row/model.h"
 #include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
+#include "templates/row/small_blocks.h"
 
 namespace tunesmith::row {
 namespace {
@@ -66,6 +67,7 @@ class Geometries {
     const bool shares_rows = few_rows && row_bytes() >= 16 << 10;
     if (row_bytes() <= (full_ ? 8 << 10 : 6 << 10))
       for (const TypedConfig& config : staged_to_try(shape_, device_, full_)) add(config);
+    for (const TypedConfig& config : small_blocks_to_try(shape_, device_, full_)) add(config);
     if (shape_.few_and_long()) {
       for (const TypedConfig& config : clusters_to_try(shape_, device_, full_)) add(config);
       for (const TypedConfig& config : waves_to_try(shape_, device_, full_)) add(config);
@@ -166,31 +168,8 @@ class Geometries {
       }
   }
 
-  /// Adds clusters of blocks so small that six to eight of them hide each other's exchanges. Softmax of 512 x 65536 in bf16
-  /// takes 0.97 of the time of its default in them, as a program 0.91 (H100).
-  void small_clusters() {
-    constexpr int threads = 128, usual_held = 4, most_held = 16;
-    constexpr std::int64_t most_bytes = 32 << 10;  // of a row, in a block
-    for (const int blocks : full_ ? std::vector<int>{8, 6, 5} : std::vector<int>{8})
-      for (const int size : {2, 4, 8}) {
-        TypedConfig config;
-        config.variant = Variant::cluster;
-        config.threads = threads;
-        config.blocks_per_row = size;
-        config.min_blocks = blocks;
-        config.registers = may_pack(shape_) ? Registers::packed : Registers::float32;
-        if (row_bytes() > size * most_bytes || vectors_ < 2 * config.members()) continue;
-        const std::size_t before = result_.size();
-        for (config.register_vectors = usual_held; config.register_vectors <= most_held && result_.size() == before;
-             ++config.register_vectors)
-          add(config);
-        break;
-      }
-  }
-
   /// Adds the smallest clusters that hold a row, and a few larger ones.
   void clusters() {
-    small_clusters();
     for (const int blocks : {2, 3, 1}) {
       int sizes = !full_ ? 1 : blocks == 2 ? 4 : 2;
       if (!full_ && blocks == 1 && !result_.empty()) return;

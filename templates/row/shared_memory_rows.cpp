@@ -52,26 +52,6 @@ TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
-std::optional<TypedConfig> norm_cluster(const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t kib = 1024;
-  constexpr int few = 2;  // vectors in registers
-  const bool norm = shape.is_norm || (shape.is_program && shape.column_bytes > 0), once = shape.exchanges == 1;
-  const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
-  const std::int64_t long_row = once && size_of(shape.input) == 2 ? 32 * kib : once ? 64 * kib : 64 * kib + 1;
-  if (!norm || !shape.writes || shape.inputs > 1 || shape.more_outputs > 0 || shape.has_bytes() || shape.sums_rows() ||
-      shape.wide() || row_bytes < long_row || device.arch.number() < 90)
-    return std::nullopt;
-  TypedConfig config;
-  config.variant = Variant::cluster;
-  config.blocks_per_row = threads_for(row_bytes, (once ? 24 : 32) * kib, 2, 8);
-  for (const int blocks : {5, 3, 2}) {
-    if (!fill_chip(config, 256, blocks, shape, device)) continue;
-    config.register_vectors = std::min(config.register_vectors, few);
-    if (why_invalid(config, shape, device).empty()) return with_hints(config, shape, device);
-  }
-  return std::nullopt;
-}
-
 std::optional<TypedConfig> unaligned_hybrid(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t least_bytes = 34 << 10, most_bytes = 88 << 10;
   const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();

@@ -1,0 +1,20 @@
+#pragma once
+// Clusters of small blocks for long resident rows. Internal to templates/row.
+
+#include <optional>
+#include <vector>
+
+#include "templates/row/config.h"
+
+namespace tunesmith::row {
+
+/// Returns a valid cluster of blocks with 128 threads, each of which holds up to 42 KiB of a row, five to eight on a
+/// multiprocessor; nothing for shorter rows, for rows that no cluster holds, and for too few to have four blocks on each
+/// multiprocessor. Where some blocks wait for an exchange, others load and store. On an H100 and an H200, 0.7 to 1.01 of the
+/// time of blocks with 256 threads and more (bench/LOG.md). With cache hints.
+std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& device);
+
+/// Returns those to try: more or fewer blocks for each row and multiprocessor, and other representations in registers.
+std::vector<TypedConfig> small_blocks_to_try(const Shape& shape, const DeviceInfo& device, bool full);
+
+}  // namespace tunesmith::row
