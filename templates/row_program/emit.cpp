@@ -5,6 +5,7 @@
 
 #include "templates/row_program/device_text.h"
 #include "templates/row_program/emit_functions.h"
+#include "templates/row_program/gather.h"
 #include "templates/row_program/keep.h"
 #include "templates/row_program/kernel_params.h"
 #include "templates/row_program/value_texts.h"
@@ -19,6 +20,7 @@ class Writer {
       : program_(program),
         value_texts_(program),
         kept_(kept_nodes(program)),
+        gathers_(gathers_of(program)),
         wide_(computes_in_f64(program)),
         any_strides_(any_strides) {}
 
@@ -44,6 +46,8 @@ class Writer {
     const ProgramFunctions functions(program_, value_texts_, kept_);
     for (int stage = 0; stage <= program_.stages; ++stage) {
       if (stage > 0) text += functions.terms(stage, false);
+      for (std::size_t g = 0; g < gathers_.size(); ++g)
+        if (gathered(g).stage == stage) text += functions.gather(g);
       text += functions.derive(stage);
       if (stage > 0 && has_values_of_groups()) text += functions.terms(stage, true) + functions.derive_group(stage);
     }
@@ -55,6 +59,7 @@ class Writer {
 
  private:
   const Node& node(int index) const { return program_.nodes[static_cast<std::size_t>(index)]; }
+  const Reduction& gathered(std::size_t number) const { return program_.reductions[gathers_[number]]; }
   int sums() const { return column_sums(program_) + totals(program_); }
 
   /// Reports whether values [row, col/N] depend on reductions, of groups or of rows.
@@ -96,7 +101,7 @@ class Writer {
   std::string reducers(int stage, bool grouped) const {
     std::string text;
     for (const Reduction& reduction : program_.reductions) {
-      if (reduction.stage != stage || reduction.grouped != grouped || reduction.of_top) continue;
+      if (reduction.stage != stage || reduction.grouped != grouped || !reduction.is_exchanged()) continue;
       text += (text.empty() ? "" : ", ") + reduction_type(reduction, is_precise(program_));
     }
     return text;
@@ -130,7 +135,7 @@ class Writer {
     const Reduction* only = nullptr;
     int count = 0;
     for (const Reduction& reduction : program_.reductions)
-      if (reduction.stage == pass) only = (++count, &reduction);
+      if (reduction.stage == pass && reduction.gathered_at < 0) only = (++count, &reduction);
     if (pass == program_.stages && !kept_.empty()) return "";  // its terms are kept
     if (wide_ || count != 1 || only->reducer != Reducer::max || only->grouped || only->of_top) return "";
     const Node& operand = node(only->operands[0]);
@@ -150,7 +155,28 @@ class Writer {
       const unsigned inputs = of_kept ? (1U << kept_.size()) - 1 : needs.inputs;
       text += "    " + (pass < passes ? "if constexpr (pass == " + std::to_string(pass) + ") " : std::string()) +
               "return {.inputs = " + std::to_string(inputs) + ", .columns = " + std::to_string(needs.columns) +
-              ", .groups = " + std::to_string(needs.groups) + maximum_of(pass, inputs) + "};\n";
+              ", .groups = " + std::to_string(needs.groups) + maximum_of(pass, inputs) + gathers_of_pass(pass) + "};\n";
+    }
+    return text + "  }\n" + uses_of_gathers();
+  }
+
+  /// Returns PassUses::first_gather and gathers, if there are any.
+  std::string gathers_of_pass(int pass) const {
+    const auto of_pass = [&](std::size_t reduction) { return program_.reductions[reduction].stage == pass; };
+    const auto first = std::ranges::find_if(gathers_, of_pass);
+    if (first == gathers_.end()) return "";
+    const auto before = first - gathers_.begin();
+    return (before > 0 ? ", .first_gather = " + std::to_string(before) : "") +
+           ", .gathers = " + std::to_string(std::ranges::count_if(gathers_, of_pass));
+  }
+  std::string uses_of_gathers() const {
+    if (gathers_.empty()) return "";
+    std::string text =
+        "  template <int number>\n  static __device__ __forceinline__ constexpr PassUses uses_of_gather() {\n";
+    for (std::size_t g = 0; g < gathers_.size(); ++g) {
+      const Needs needs = needs_of(program_, gathered(g).operands);
+      text += "    if constexpr (number == " + std::to_string(g) + ") return {.inputs = " + std::to_string(needs.inputs) +
+              ", .columns = " + std::to_string(needs.columns) + ", .groups = 0};\n";
     }
     return text + "  }\n";
   }
@@ -194,6 +220,7 @@ class Writer {
   const Program& program_;
   const ValueTexts value_texts_;
   const std::vector<int> kept_;
+  const std::vector<std::size_t> gathers_;
   const bool wide_, any_strides_;
 };
 

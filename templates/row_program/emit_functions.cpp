@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "templates/row_program/device_text.h"
+#include "templates/row_program/gather.h"
 #include "templates/row_program/kernel_params.h"
 
 namespace tunesmith::row_program {
@@ -31,7 +32,7 @@ std::string ProgramFunctions::terms(int stage, bool grouped) const {
   FunctionBody body;
   std::vector<std::pair<int, Type>> operands;
   for (const Reduction& reduction : program_.reductions)
-    if (reduction.stage == stage && reduction.grouped == grouped && !reduction.of_top)
+    if (reduction.stage == stage && reduction.grouped == grouped && reduction.is_exchanged())
       for (const int operand : reduction.operands) {
         count_uses(body, operand);
         operands.emplace_back(operand, node(operand).type);
@@ -55,6 +56,29 @@ std::string ProgramFunctions::terms(int stage, bool grouped) const {
                   body.lines + stores);
 }
 
+std::string ProgramFunctions::gather(std::size_t number) const {
+  const std::size_t at = gathers_of(program_)[number];
+  const Reduction& reduction = program_.reductions[at];
+  const std::string tag = "OfGather<" + std::to_string(number) + ">, const Params& params, ";
+  FunctionBody column;
+  column.place = FunctionBody::Place::of_row;
+  column.stage = -1;
+  std::string text = "  static __device__ __forceinline__ auto column_to_gather(" + tag +
+                     "int64 row, const Values& values) {\n" + "    return " +
+                     bare(expression(column, reduction.gathered_at)) + ";\n  }\n";
+  FunctionBody body;
+  const int term = reduction.operands[0];
+  count_uses(body, term);
+  const std::string value = as_number(expression(body, term), node(term).type, wide_);
+  std::string stores;
+  for (std::size_t n = 0; n < program_.nodes.size(); ++n)  // 0 is added, as in the sum, because the term may be -0
+    if (program_.nodes[n].operation == Operation::reduced && program_.nodes[n].index == static_cast<int>(at))
+      stores +=
+          "    values." + value_texts_.name(static_cast<int>(n)) + " = " + value + " + " + number_literal(0, wide_) + ";\n";
+  return text + "  template <typename Vector>\n" +
+         function("gather(" + tag + "const Vector& v, int j, Values& values)", body.lines + stores);
+}
+
 std::string ProgramFunctions::store_value_of_row(FunctionBody& body, int index) const {
   const bool top = node(index).kind == Kind::top;
   const std::string value = expression(body, index);
@@ -68,7 +92,7 @@ std::string ProgramFunctions::derive(int stage) const {
   body.stage = stage;
   std::vector<int> own, own_divisors, own_exponentials;
   for (const int index : value_texts_.members())
-    if (is_rowwise(node(index).kind) && node(index).stage == stage) own.push_back(index);
+    if (is_rowwise(node(index).kind) && node(index).stage == stage && !value_texts_.is_gathered(index)) own.push_back(index);
   for (const int index : value_texts_.divisors())
     if (is_rowwise(node(index).kind) && node(index).stage == stage) own_divisors.push_back(index);
   for (const int index : value_texts_.exponentials())

@@ -17,6 +17,8 @@ class ProgramFunctions {
 
   /// Computes the terms of a stage's reductions at one column: those of groups, or those of rows.
   std::string terms(int stage, bool grouped) const;
+  /// Returns the column of a sum whose other terms are 0, and computes that term. `number`: among gathers_of().
+  std::string gather(std::size_t number) const;
   /// Computes the values [row] and [row, k] that are known after a stage, from the results of its reductions.
   std::string derive(int stage) const;
   /// Computes the values [row, col/N] that are known after a stage.

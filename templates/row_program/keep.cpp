@@ -31,7 +31,7 @@ void add_needs(const Program& program, int index, const std::set<int>& kept, std
 std::vector<int> operands_of_stage(const Program& program, int stage, bool grouped) {
   std::vector<int> operands;
   for (const Reduction& reduction : program.reductions)
-    if (reduction.stage == stage && reduction.grouped == grouped && !reduction.of_top)
+    if (reduction.stage == stage && reduction.grouped == grouped && reduction.is_exchanged())
       operands.insert(operands.end(), reduction.operands.begin(), reduction.operands.end());
   return operands;
 }

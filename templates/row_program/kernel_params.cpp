@@ -38,7 +38,7 @@ row::RowAddresses addresses_of_rows(const Program& program) {
 int exchanged_floats(const Program& program, int stage) {
   int floats = 0;
   for (const Reduction& reduction : program.reductions)
-    if (reduction.stage == stage && !reduction.grouped && !reduction.of_top) floats += floats_of(reduction, program);
+    if (reduction.stage == stage && !reduction.grouped && reduction.is_exchanged()) floats += floats_of(reduction, program);
   return computes_in_f64(program) ? 2 * floats : floats;
 }
 

@@ -6,6 +6,7 @@
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/column_sums.h"
 #include "templates/row_program/emit.h"
+#include "templates/row_program/gather.h"
 #include "templates/row_program/keep.h"
 #include "templates/row_program/kernel_params.h"
 #include "templates/row_program/separate.h"
@@ -73,7 +74,10 @@ Cost ParsedRowProgram::cost() const {
 }
 
 row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row::Shape& shape) const {
-  const Program& program = config.holds_row() ? resident_program_ : program_;
+  Program program = config.holds_row() ? resident_program_ : program_;
+  if (config.access != row::Access::staged)
+    program = row_program::with_gathers(
+        program, {.cols = shape.least_cols > 0 ? shape.least_cols : shape.cols, .most_cols = shape.cols}, typed_.in_place);
   row::Kernels kernels;
   const std::string sums = shape.totals > 0 ? "totals_" : shape.column_sums > 0 ? "sums_" : "";
   kernels.files = "row_program/" + sums;

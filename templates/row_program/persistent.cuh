@@ -86,8 +86,12 @@ struct PersistentRows {
               if (Inputs::can_keep(Program::kept)) staged.keep(i, Program::kept, v);
           }
         }
-        partial = group.reduce_rows(partial, All());
       }
+      if constexpr (Program::template uses<stage>().gathers > 0) {
+#pragma unroll
+        for (int r = 0; r < rows; ++r) gather<Program, stage, shape>(params, row(existing(first + r, end)), values[r]);
+      }
+      if constexpr (All::floats > 0) partial = group.reduce_rows(partial, All());
 #pragma unroll
       for (int r = 0; r < rows; ++r)
         Program::derive(OfStage<stage>(), params, existing(first + r, end), partial.row[r], values[r]);

@@ -54,8 +54,9 @@ struct ElementOf<Columns<Element, count, hint>> {
 /// What a pass reads.
 struct PassUses {
   unsigned inputs, columns;
-  int groups;           ///< it needs results for groups of columns up to this stage
-  int maximum_of = -1;  ///< the pass only finds the maximum of this input, which has 16 bits
+  int groups;                         ///< it needs results for groups of columns up to this stage
+  int maximum_of = -1;                ///< the pass only finds the maximum of this input, which has 16 bits
+  int first_gather = 0, gathers = 0;  ///< sums of the stage that gather() computes (row_program/gather.cuh)
 };
 
 /// Rows of an array: the address of the first one, and the elements between two.

@@ -129,9 +129,13 @@ struct Reduction {
   bool grouped = false;       ///< one result for each group of Program::group columns
   bool of_top = false;        ///< over values of kind top: every thread has them all, so there is no exchange
   int monoid = -1;            ///< of Program::monoids, for Reducer::custom
+  int gathered_at = -1;       ///< in kernels: the node of the only column whose term is not 0 (gather.h); -1: unknown
   /// 1 + the largest stage of its operands, or this stage itself for of_top. Reductions of one stage are computed together.
   int stage = 1;
   Place place;
+
+  /// Reports whether threads combine partial results of it.
+  bool is_exchanged() const { return !of_top && gathered_at < 0; }
 };
 
 /// A user's associative function: combine((a...), (b...)) with an identity.

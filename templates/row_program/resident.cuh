@@ -4,7 +4,7 @@
 #pragma once
 
 #include "row/hybrid_row.cuh"
-#include "row_program/program.cuh"
+#include "row_program/gather.cuh"
 
 namespace tunesmith {
 
@@ -64,9 +64,11 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
       }
       arrived = true;
       if constexpr (packed) partial.value[0] = maximum_or_nan(partial.value[0], largest.value());
+      gather<Program, stage, shape>(params, row, values);
       partial = reduce_in<stage - 1>(group, partial, All());
       Program::derive(OfStage<stage>(), params, row.index, partial, values);
     } else {
+      gather<Program, stage, shape>(params, row, values);
       Program::derive(OfStage<stage>(), params, row.index, typename All::Value(), values);
     }
     reduce_resident<Program, stage + 1, shape, config>(group, params, row, inputs, arrived, values);

@@ -2,7 +2,7 @@
 // barrier: slots are private to a thread, and accesses of neighbouring threads are adjacent.
 #pragma once
 
-#include "row_program/program.cuh"
+#include "row_program/gather.cuh"
 
 namespace tunesmith {
 

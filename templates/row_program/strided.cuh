@@ -8,7 +8,7 @@
 // them
 #pragma once
 
-#include "row_program/program.cuh"
+#include "row_program/gather.cuh"
 #include "strided/strided.cuh"
 
 namespace tunesmith {
@@ -66,22 +66,6 @@ template <typename... Elements, const StridedConfig& config>
 struct StridedInputsOf<TypeList<Elements...>, config> {
   using type = StridedInputs<0, config, Elements...>;
 };
-
-/// Loads what a pass reads of arrays [col] at one column.
-template <typename Program, unsigned used, int index, typename Vector>
-__device__ __forceinline__ void load_column(const typename Program::Params&, int64, Vector&, ColumnList<>) {}
-template <typename Program, unsigned used, int index, typename Vector, typename Element, int count, typename... Rest>
-__device__ __forceinline__ void load_column(const typename Program::Params& params, int64 column, Vector& v,
-                                            ColumnList<Columns<Element, count>, Rest...>) {
-  if constexpr ((used >> index & 1u) != 0) {
-    const void* const array = Program::template column_array<index>(params);
-    if constexpr (is_same<Element, int>)
-      v.of_column[index][0] = number_with<typename Vector::Value>(load_integer(array, column));
-    else
-      v.of_column[index][0] = load_value<Element>(array, column);
-  }
-  load_column<Program, used, index + 1>(params, column, v, ColumnList<Rest...>());
-}
 
 /// The positions of one thread, and what it computes of them.
 template <typename Program, const RowShape& shape, const StridedConfig& config>
@@ -187,6 +171,7 @@ struct StridedRows {
       typename All::Value whole[vector];
       if constexpr (All::floats > 0) {
         tiles.template reduce<stage>(*this, whole);
+        gather<stage>();
       } else {
 #pragma unroll
         for (int j = 0; j < vector; ++j) whole[j] = All::identity();
@@ -194,6 +179,18 @@ struct StridedRows {
 #pragma unroll
       for (int j = 0; j < vector; ++j) Program::derive(OfStage<stage>(), params, row(j), whole[j], values[j]);
       reduce<stage + 1, last>(tiles);
+    }
+  }
+
+  /// Computes the sums of a stage that have one term.
+  template <int stage>
+  __device__ __forceinline__ void gather() {
+    constexpr PassUses uses = Program::template uses<stage>();
+    if constexpr (uses.gathers > 0) {
+#pragma unroll
+      for (int j = 0; j < vector; ++j)
+        gather_from<Program, uses.first_gather, uses.first_gather + uses.gathers, Number<shape>>(
+            params, ElementsOfPosition{*this, j}, row(j), shape.cols, values[j]);
     }
   }
 
@@ -230,6 +227,17 @@ struct StridedRows {
   }
 
  private:
+  struct ElementsOfPosition {
+    const StridedRows& rows;
+    int j;
+    template <int index, typename Element>
+    __device__ __forceinline__ const Element* address_of(int64 column) const {
+      const VectorOfColumns<const Element> from =
+          rows.template at<const Element>(Program::template input<index>(rows.params));
+      return from.first + column * from.stride + j;
+    }
+  };
+
   template <int index, int count>
   __device__ __forceinline__ void store(int64, const Number<shape> (&)[count][vector], TypeList<>) const {}
   template <int index, int count, typename First, typename... Rest>

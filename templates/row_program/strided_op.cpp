@@ -12,6 +12,7 @@
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/column_sums.h"
 #include "templates/row_program/emit.h"
+#include "templates/row_program/gather.h"
 #include "templates/row_program/kernel_params.h"
 #include "templates/row_program/op.h"
 #include "templates/row_program/separate.h"
@@ -204,7 +205,9 @@ SourceParts ParsedStridedRowProgram::source_parts(const Config& config) const {
   std::vector<std::string> columns;
   for (const row_program::Input& input : program_.inputs)
     if (input.kind == Kind::col) columns.push_back(row_program::column_type(*input.type, 1));
-  const Program& program = twice ? program_ : resident_program_;
+  const Program program =
+      row_program::with_gathers(twice ? program_ : resident_program_,
+                                {.cols = typed_.cols, .most_cols = typed_.cols, .keeps_exchanges = true}, typed_.in_place);
   std::string params = row_program::params_definition(program_);
   std::string own = "  int64 vectors;\n  int64 vectors_per_row;\n  int64 inner;\n";
   const bool any_strides = has_any_strides(typed_);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "row/tiles.cuh"
-#include "row_program/program.cuh"
+#include "row_program/gather.cuh"
 
 namespace tunesmith {
 
@@ -62,8 +62,11 @@ __device__ __forceinline__ void reduce_tiled(const typename Program::Params& par
           include_vector<Program, stage, shape>(params, row, values, column, inside, v, partial);
         }
       });
+      gather<Program, stage, shape>(params, row, values);
       partial = BlockGroup<config.threads>(nullptr, 0).template reduce<stage - 1>(partial, All());
       sync_block();  // the next row's partial results use the same shared memory
+    } else {
+      gather<Program, stage, shape>(params, row, values);
     }
     Program::derive(OfStage<stage>(), params, row.index, partial, values);
     reduce_tiled<Program, stage + 1, shape, config>(params, row, values);

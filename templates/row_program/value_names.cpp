@@ -23,7 +23,8 @@ const std::set<std::string>& reserved_words() {
       "hyperbolic_tangent", "error_function", "square_root", "reciprocal_sqrt", "round_down", "round_to_integer",
       "integer_of", "integer_of_number", "number_with", "DoubleDivisor", "double_of", "minimum_or_nan", "maximum_or_nan",
       "uniform_number", "load_value", "load_integer", "store_value", "store_integer", "float_of", "derive", "outputs",
-      "group_terms", "derive_group", "rank", "columns_chosen", "NULL", "NAN", "INFINITY", "EOF"};
+      "group_terms", "derive_group", "OfGather", "column_to_gather", "gather", "rank", "columns_chosen", "NULL", "NAN",
+      "INFINITY", "EOF"};
   return words;
 }
 

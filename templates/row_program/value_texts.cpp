@@ -49,8 +49,12 @@ ValueTexts::ValueTexts(const Program& program)
       if (user.operation == Operation::divide && i == 1 && is_divisor(of, user)) divisors_.insert(user.operands[i]);
       if (user.operation == Operation::exp && precise_ && is_from_row(of)) exponentials_.insert(of.operands[1]);
     }
-  for (const Reduction& reduction : program_.reductions)
+  for (const Reduction& reduction : program_.reductions) {
     for (const int operand : reduction.operands) refer(operand, !reduction.of_top || node(operand).stage != reduction.stage);
+    if (reduction.gathered_at >= 0) refer(reduction.gathered_at, true);
+  }
+  for (int n = 0; n < static_cast<int>(program_.nodes.size()); ++n)
+    if (is_gathered(n)) members_.insert(n);
   for (const Output& output : program_.outputs) refer(output.node, true);
 }
 
@@ -77,7 +81,7 @@ bool ValueTexts::is_trivial(int index) const {
 bool ValueTexts::is_read(const FunctionBody& body, int index) const {
   const Node& of = node(index);
   if (is_trivial(index)) return false;
-  if (is_rowwise(of.kind)) return body.place != FunctionBody::Place::of_row || of.stage != body.stage;
+  if (is_rowwise(of.kind)) return body.place != FunctionBody::Place::of_row || of.stage != body.stage || is_gathered(index);
   // Values of groups that follow from inputs alone are computed where they are needed.
   if (of.kind == Kind::group && of.stage > 0) return body.place != FunctionBody::Place::of_group || of.stage != body.stage;
   return false;
@@ -137,7 +141,7 @@ std::string ValueTexts::reduced_text(const Node& of) const {
   int offset = 0;
   for (const Reduction& other : program_.reductions) {
     if (&other == &reduction) break;
-    if (other.of_top) continue;
+    if (!other.is_exchanged()) continue;
     if (other.stage == reduction.stage && other.grouped == reduction.grouped) offset += floats_of(other, program_);
   }
   if (reduction.reducer == Reducer::custom) return "partial.value[" + std::to_string(offset + of.part) + "]";

@@ -54,6 +54,12 @@ class ValueTexts {
   /// Values b of rows in exponentials exp(a - b) of values of columns.
   const std::set<int>& exponentials() const { return exponentials_; }
 
+  /// Reports whether a node is a sum that a function of its own computes (gather.h).
+  bool is_gathered(int index) const {
+    const Node& of = node(index);
+    return of.operation == Operation::reduced && program_.reductions[static_cast<std::size_t>(of.index)].gathered_at >= 0;
+  }
+
   /// Counts the uses in a function before expression() is called.
   void count_uses(FunctionBody& body, int index) const;
   /// Returns the expression of a node, after adding the lines that it needs.

@@ -12,7 +12,7 @@
 #include "templates/half.h"
 #include "templates/row_program/parse.h"
 #include "templates/row_program/random.h"
-#include "tests/support/host_kernels.h"
+#include "tests/templates/row_program/host_outputs.h"
 #include "tests/templates/row_program/op_cases.h"
 #include "tests/templates/row_program/random_programs.h"
 #include "tests/templates/softmax/launches.h"
@@ -36,34 +36,7 @@ std::string numbers_for(const std::string& text) {
   return values.empty() ? "" : ",numbers=" + values;
 }
 
-class RowProgramHost : public test::HostKernels {
- protected:
-  /// Launches a case on given inputs and returns the outputs.
-  std::vector<std::vector<std::byte>> outputs_of(const Executable& executable, const Case& c,
-                                                 const std::vector<std::vector<std::byte>>& inputs) {
-    const std::vector<ArrayInfo> infos = c.op().parse(c.problem)->arrays();
-    std::vector<std::vector<std::byte>> memory;
-    std::vector<void*> addresses;
-    std::size_t given = 0;
-    for (const ArrayInfo& info : infos) {
-      memory.emplace_back(static_cast<std::size_t>(info.extent_bytes()) + 16, std::byte{0xff});
-      if (info.input) std::ranges::copy(inputs[given++], memory.back().begin());
-    }
-    for (std::vector<std::byte>& array : memory) {
-      const auto address = reinterpret_cast<std::uintptr_t>(array.data());
-      EXPECT_EQ(address % 16, 0U);
-      addresses.push_back(array.data());
-    }
-    executable.enqueue(addresses, nullptr);
-    std::vector<std::vector<std::byte>> outputs;
-    for (std::size_t i = 0; i < infos.size(); ++i)
-      if (infos[i].output) {
-        memory[i].resize(static_cast<std::size_t>(infos[i].extent_bytes()));
-        outputs.push_back(std::move(memory[i]));
-      }
-    return outputs;
-  }
-};
+using RowProgramHost = test::RowProgramHost;
 
 TEST_F(RowProgramHost, EveryProgramInEveryVariant) {
   const std::vector<Case> cases = test::all_row_program_cases(device_.info());
@@ -748,6 +721,7 @@ TEST_F(RowProgramHost, MutatedKernelsFailVerification) {
        "results[2][j] = ", "results[2][j] = 0.1f + "},
       {"shipped layer_norm_gradient", "rows=3,cols=50,inner=12", "variant=two_pass", "dw_address, column, sum",
        "dw_address, column, 0.0f"},
+      {"shipped cross_entropy", "rows=17,cols=1000", "variant=block", "return values.target;", "return 1;"},
       {"total_alone", "rows=17,cols=1000", "variant=block", "loss_address, column, sum",
        "loss_address, column, 1.001f * sum"},
       {"totals", "rows=37,cols=1000", "variant=cluster,threads=32,blocks_per_row=2", "rows_of_partial, 2>",
