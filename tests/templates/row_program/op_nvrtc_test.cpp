@@ -269,6 +269,53 @@ TEST_F(RowProgramNvrtc, ResidentRowsAreReadAndWrittenOnce) {
   EXPECT_EQ(count_of(softmax, "st.global."), 8U);
 }
 
+// A sum of one term is one load more, after those of the row, and nothing for each column.
+TEST_F(RowProgramNvrtc, ASumOfOneTermIsOneLoad) {
+  const Arch arch = parse_arch("sm_90a");
+  const std::string config = "variant=block,threads=64,min_blocks=18,registers=packed,load=streaming,store=plain";
+  const auto source_with = [&](const char* zero) {
+    const auto cases = test::row_program_cases(
+        std::string("in x : float[row, col]\nin t : i32[row]\nlse l = x\nsum a = select(col == t, x, ") + zero +
+            ")\nout loss : f32[row] = l - a\n",
+        "rows=8192,cols=4096,dtype=bf16", generic_device(arch), {config.c_str()});
+    return source_of(cases.at(0), arch);
+  };
+  const Source one_term = source_with("0"), all_terms = source_with("1e-9");
+  const std::string ptx = ptx_of(one_term), of_all_terms = ptx_of(all_terms);
+  EXPECT_EQ(count_of(ptx, "ld.global.cs.v4.b32"), 8U);
+  EXPECT_EQ(count_of(ptx, "ld.global"), 10U);
+  EXPECT_EQ(count_of(of_all_terms, "ld.global"), 9U);
+  EXPECT_LT(ptx.rfind("ld.global.cs"), ptx.find("bar.warp.sync"));
+  EXPECT_LT(ptx.find("bar.warp.sync"), ptx.rfind("ld.global"));
+  EXPECT_LE(count_of(ptx, "setp.") + 64, count_of(of_all_terms, "setp."));
+  compile_all({one_term}, 0);
+}
+
+TEST_F(RowProgramNvrtc, SumsOfOneTermCompileForEveryArchitecture) {
+  std::vector<Source> sources;
+  std::size_t turn = 0;
+  const std::string text =
+      "in x : float[row, col]\nin i : i32[row, col]\nin w : bf16[col]\nin t : i32[row]\nin f : f32[row]\n"
+      "argmax k = x\nsum a = select(col == t, exp(x * w), 0)\nsum b = select(f != col, 0, i)\n"
+      "sum c = select(col == k, x, 0)\nout y : float[row, col] = (x - a) * b + c\n";
+  for (const char* arch_name : archs) {
+    const Arch arch = parse_arch(arch_name);
+    for (const char* variant : {"warp,lanes=32", "block", "hybrid,threads=64,register_vectors=1", "cluster", "two_pass",
+                                "persistent,threads=64,blocks_per_row=1,stages=2,batch=2,keep_columns=1", "grid"})
+      for (const test::Case& c :
+           test::row_program_cases(text, turn++ % 3 == 0 ? "rows=64,cols=1031,dtype=f16" : "rows=64,cols=1024,dtype=bf16",
+                                   generic_device(arch), {(std::string("variant=") + variant).c_str()}))
+        sources.push_back(source_of(c, arch));
+    for (const char* variant : {"variant=resident", "variant=two_pass"})
+      for (const test::Case& c : test::row_program_cases(text, "rows=2,cols=600,inner=34", generic_device(arch), {variant}))
+        sources.push_back(source_of(c, arch));
+  }
+  EXPECT_GE(sources.size(), 7 * std::size(archs));
+  compile_covering(sources);
+  if (!has_nvcc()) return;
+  EXPECT_TRUE(nvcc_takes(sources.at(1), "-arch=sm_75 -cubin"));
+}
+
 // Reductions of one stage share an exchange: as many barriers as one reduction has.
 TEST_F(RowProgramNvrtc, ReductionsOfAStageShareAnExchange) {
   const Arch arch = parse_arch("sm_90a");
