@@ -12,6 +12,7 @@
 #include "templates/render.h"
 #include "tests/templates/row_program/host_outputs.h"
 #include "tests/templates/row_program/op_cases.h"
+#include "tests/templates/row_program/random_programs.h"
 
 namespace tunesmith {
 namespace {
@@ -281,6 +282,44 @@ TEST_F(RowProgramGatherHost, TermsOfADimensionThatIsNotTheLast) {
   EXPECT_EQ(variants, (std::set<std::string>{"cluster", "resident", "split", "two_pass"}));
   EXPECT_GE(cases.size(), 12U);
   with_executables(cases, [&](const Case& c, const Executable& executable) { expect_terms(executable, c); });
+}
+
+// Terms of random programs: roundings, divisors, integers, and numbers of random kinds, at columns that the row decides.
+TEST_F(RowProgramGatherHost, RandomTermsAgreeWithTheirEvaluation) {
+  constexpr std::uint64_t first_seed = 20261127, wanted = 24;
+  const char* const columns[] = {"5", "row", "cols - 1 - row", "2.5 * row"};
+  const char* const shapes[] = {"rows=9,cols=1024,dtype=bf16", "rows=9,cols=1056,dtype=f32", "rows=9,cols=1120,dtype=f16"};
+  const char* const configs[] = {"variant=persistent,threads=32,stages=2,batch=2,keep_columns=0",
+                                 "variant=two_pass,threads=32,unroll=1",
+                                 "variant=hybrid,threads=32,register_vectors=1",
+                                 "variant=cluster,threads=32,blocks_per_row=2",
+                                 "variant=grid,threads=32,blocks_per_row=2",
+                                 "variant=warp,lanes=32",
+                                 "variant=block,threads=64"};
+  const char* const strided_configs[] = {"variant=resident,threads=64,lanes=2",
+                                         "variant=split,threads=64,lanes=2,unroll=2,blocks_per_row=3"};
+  std::vector<Case> cases;
+  std::set<std::string> variants;
+  for (std::uint64_t seed = first_seed; cases.size() < wanted && seed < first_seed + 40 * wanted; ++seed) {
+    std::string text = row_program::random_program(seed);
+    const std::size_t sum = text.find("\nsum v");
+    if (sum == std::string::npos || text.find("topk") < sum) continue;  // it may add up the chosen columns
+    const std::size_t term = text.find(" = ", sum) + 3, end = text.find('\n', term);
+    text.replace(term, end - term,
+                 std::string("select(col == ") + columns[seed % 4] + ", " + text.substr(term, end - term) + ", 0)");
+    const bool strided = cases.size() % 4 == 3 && text.find("col/") == std::string::npos;
+    const std::string fields = strided ? "rows=2,cols=520,inner=5,dtype=bf16" : shapes[seed / 4 % 3];
+    const char* const config = strided ? strided_configs[seed / 4 % 2] : configs[cases.size() % 7];
+    for (Case& c : row_program_cases(text, fields + test::numbers_for(text), device_.info(), {config})) {
+      if (gathers_of(c) == 0) continue;
+      variants.insert(c.config.variant());
+      cases.push_back(std::move(c));
+    }
+  }
+  EXPECT_EQ(cases.size(), wanted);
+  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "resident", "split",
+                                             "two_pass", "warp"}));
+  verify_all(cases);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "templates/row_program/parse.h"
 #include "templates/row_program/programs.h"
 #include "tuner/device_memory.h"
 #include "tunesmith/error.h"
@@ -370,6 +371,14 @@ Problem row_program_problem(const std::string& text, const std::string& fields) 
   if (text.find("num seed") != std::string::npos && !problem.fields.contains("numbers"))
     problem.fields.set("numbers", std::string("seed=7"));
   return find_op("row_program").normalize(problem);
+}
+
+std::string numbers_for(const std::string& text) {
+  std::string values;
+  for (const row_program::Number& number : row_program::parse(text).numbers)
+    if (!number.value)
+      values += (values.empty() ? "" : ";") + number.name + (number.type == row_program::Type::i32 ? "=3" : "=0.5");
+  return values.empty() ? "" : ",numbers=" + values;
 }
 
 std::vector<Case> row_program_cases(const std::string& text, const std::string& fields, const DeviceInfo& device,

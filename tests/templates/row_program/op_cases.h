@@ -21,6 +21,9 @@ const std::string& row_program_text(const std::string& name);
 /// Returns the normalized problem of a program; `fields` as in "rows=17,cols=64".
 Problem row_program_problem(const std::string& text, const std::string& fields);
 
+/// Returns ",numbers=..." with a value for each number that the program declares without one.
+std::string numbers_for(const std::string& text);
+
 /// Returns a case of the program for each configuration that its problem has on the device.
 std::vector<Case> row_program_cases(const std::string& text, const std::string& fields, const DeviceInfo& device,
                                     const std::vector<const char*>& configs);

@@ -10,7 +10,6 @@
 #include <set>
 
 #include "templates/half.h"
-#include "templates/row_program/parse.h"
 #include "templates/row_program/random.h"
 #include "tests/templates/row_program/host_outputs.h"
 #include "tests/templates/row_program/op_cases.h"
@@ -24,17 +23,9 @@ namespace tunesmith {
 namespace {
 
 using test::Case;
+using test::numbers_for;
 using test::row_program_cases;
 using test::row_program_text;
-
-/// ",numbers=..." with a value for each number that the program declares without one.
-std::string numbers_for(const std::string& text) {
-  std::string values;
-  for (const row_program::Number& number : row_program::parse(text).numbers)
-    if (!number.value)
-      values += (values.empty() ? "" : ";") + number.name + (number.type == row_program::Type::i32 ? "=3" : "=0.5");
-  return values.empty() ? "" : ",numbers=" + values;
-}
 
 using RowProgramHost = test::RowProgramHost;
 
