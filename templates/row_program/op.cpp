@@ -75,7 +75,7 @@ Cost ParsedRowProgram::cost() const {
 
 row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row::Shape& shape) const {
   Program program = config.holds_row() ? resident_program_ : program_;
-  if (config.access != row::Access::staged)
+  if (config.access != row::Access::staged)  // those rows are short, and in shared memory
     program = row_program::with_gathers(
         program, {.cols = shape.least_cols > 0 ? shape.least_cols : shape.cols, .most_cols = shape.cols}, typed_.in_place);
   row::Kernels kernels;
