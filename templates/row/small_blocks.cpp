@@ -141,10 +141,10 @@ std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& de
 }
 
 std::vector<TypedConfig> small_blocks_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
-  constexpr std::int64_t least_bytes = 24 * kib;
+  constexpr std::int64_t moderate_row = 48 * kib;
   std::vector<TypedConfig> list;
   std::set<std::string> known;
-  if (!has_kernels(shape, device) || row_bytes(shape) < least_bytes) return list;
+  if (!has_kernels(shape, device) || row_bytes(shape) * 4 < std::min(least_row_bytes(shape), moderate_row) * 3) return list;
   const Blocks best = usual(shape, device);
   const auto add = [&](int of_row, int of_multiprocessor, Registers registers, int vectors) {
     Blocks blocks = best;
@@ -152,7 +152,7 @@ std::vector<TypedConfig> small_blocks_to_try(const Shape& shape, const DeviceInf
     blocks.of_multiprocessor = of_multiprocessor;
     blocks.registers = registers;
     blocks.vectors = vectors;
-    if (of_row < 2 || of_row > most_of_row) return;
+    if (of_row < 2 || of_row > most_of_row || of_multiprocessor < 1) return;
     const auto config = with_vectors(blocks, most_vectors, shape, device);
     if (config && known.insert(config->to_config().text()).second) list.push_back(*config);
   };

@@ -38,7 +38,7 @@ struct Program {
   static constexpr int totals = 1;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn, SumOfColumns>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>, Reductions<SumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -52,9 +52,13 @@ struct Program {
 
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
-    if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
+    if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0, .maximum_of = 0, .gathers = 1};
     if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
     return {.inputs = 0, .columns = 0, .groups = 0};
+  }
+  template <int number>
+  static __device__ __forceinline__ constexpr PassUses uses_of_gather() {
+    if constexpr (number == 0) return {.inputs = 1, .columns = 0, .groups = 0};
   }
   template <int which>
   static __device__ __forceinline__ RowsOfArray input(const Params& params) {
@@ -67,17 +71,20 @@ struct Program {
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
-    const float x = v.input[0][j];
-    terms[0][j] = x;
-    terms[1][j] = ((static_cast<int>(v.column) + j) == values.t) ? x : 0.0f;
+    terms[0][j] = v.input[0][j];
+  }
+  static __device__ __forceinline__ auto column_to_gather(OfGather<0>, const Params& params, int64 row, const Values& values) {
+    return values.t;
+  }
+  template <typename Vector>
+  static __device__ __forceinline__ void gather(OfGather<0>, const Params& params, const Vector& v, int j, Values& values) {
+    values.picked = (((static_cast<int>(v.column) + j) == values.t) ? v.input[0][j] : 0.0f) + 0.0f;
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
     const float v2 = LargestColumn::result(partial.value);
-    const float picked = SumOfColumns::result(partial.value + 1);
     values.v2 = v2;
     values.v8 = (v2 - v2) == 0.0f;
-    values.picked = picked;
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,

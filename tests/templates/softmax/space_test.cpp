@@ -135,12 +135,17 @@ TEST(SoftmaxSpace, LongRowsUseTheSmallestNumberOfBlocks) {
                         "variant=cluster,threads=512,blocks_per_row=2,register_vectors=9,min_blocks=2"));
     EXPECT_FALSE(offers("rows=4096,cols=262144", effort, "variant=grid"));
   }
-  // Small blocks, in the smallest clusters whose blocks have at most 32 KiB of a row.
+  // Small blocks, in clusters around the smallest whose blocks have at most 42 KiB of a row.
   for (const Effort effort : {Effort::quick, Effort::full}) {
-    EXPECT_TRUE(offers("rows=512,cols=65536,dtype=bf16", effort,
-                       "variant=cluster,threads=128,blocks_per_row=4,register_vectors=4,min_blocks=8,"));
-    EXPECT_TRUE(offers("rows=512,cols=131072,dtype=bf16", effort, "variant=cluster,threads=128,blocks_per_row=8,"));
-    EXPECT_FALSE(offers("rows=512,cols=262144,dtype=bf16", effort, "variant=cluster,threads=128,"));
+    for (const char* start :
+         {"variant=cluster,threads=128,blocks_per_row=4,register_vectors=3,min_blocks=7,",
+          "variant=cluster,threads=128,blocks_per_row=4,register_vectors=4,min_blocks=8,registers=packed,",
+          "variant=cluster,threads=128,blocks_per_row=4,register_vectors=3,min_blocks=5,",
+          "variant=cluster,threads=128,blocks_per_row=8,register_vectors=3,min_blocks=8,"})
+      EXPECT_TRUE(offers("rows=512,cols=65536,dtype=bf16", effort, start)) << start;
+    EXPECT_TRUE(offers("rows=512,cols=262144,dtype=bf16", effort, "variant=cluster,threads=128,blocks_per_row=16,"));
+    EXPECT_FALSE(offers("rows=512,cols=65536,dtype=bf16", effort, "variant=cluster,threads=128,blocks_per_row=16,"));
+    EXPECT_FALSE(offers("rows=512,cols=8192,dtype=bf16", effort, "variant=cluster,"));
   }
   EXPECT_TRUE(offers("rows=4096,cols=131072", Effort::full, "variant=cluster,threads=512,blocks_per_row=3,"));
   EXPECT_TRUE(offers("rows=4096,cols=262144", Effort::full, "variant=cluster,threads=384,blocks_per_row=6,"));
