@@ -3,18 +3,21 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <set>
-#include <sstream>
+#include <span>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace tunesmith {
 namespace {
 
-using Names = std::set<std::string, std::less<>>;
+/// Words of Line::text or Line::code, with repetitions.
+using Names = std::vector<std::string_view>;
 
 struct Line {
-  std::string file, text;
+  std::string_view file, text;  ///< parts of the templates
+  std::string code;             ///< code_of(text)
   int number = 0;
 };
 
@@ -31,7 +34,7 @@ struct Piece {
     blank
   };
   Kind kind = Kind::blank;
-  std::vector<Line> lines;
+  std::span<const Line> lines;
   std::string name;
   Names words;
   std::vector<std::size_t> inside;  ///< the `open` pieces that enclose it
@@ -43,6 +46,11 @@ bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 |
 /// Returns a line without comments and the contents of strings.
 std::string code_of(std::string_view line) {
   std::string code;
+  if (line.find('"') == std::string_view::npos) {
+    code = line.substr(0, line.find("//"));
+    while (code.ends_with(' ')) code.pop_back();
+    return code;
+  }
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
     if (line[i] == '"') quoted = !quoted;
@@ -61,16 +69,16 @@ void add_words(std::string_view code, Names& words) {
   for (std::size_t begin = 0; begin < code.size();) {
     std::size_t end = begin;
     while (end < code.size() && is_word(code[end])) ++end;
-    if (end > begin) words.emplace(code.substr(begin, end - begin));
+    if (end > begin) words.push_back(code.substr(begin, end - begin));
     begin = std::max(end, begin + 1);
   }
 }
 
-Names words_of(const std::string& text) {
-  Names words;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) add_words(code_of(line), words);
-  return words;
+/// Removes the first line from `text` and returns it.
+std::string_view take_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
 }
 
 /// Returns the end of the bracketed part that opens at `at`.
@@ -112,18 +120,18 @@ std::string declared_name(std::string_view code) {
   return std::string(name);
 }
 
-std::vector<Line> lines_of(const std::string& templates) {
+std::vector<Line> lines_of(std::string_view templates) {
   std::vector<Line> lines;
-  std::istringstream stream(templates);
-  std::string file, text;
+  std::string_view file;
   int number = 0;
-  while (std::getline(stream, text)) {
+  while (!templates.empty()) {
+    const std::string_view text = take_line(templates);
     if (text.starts_with("#line ")) {
       const std::size_t quote = text.find('"');
-      number = std::stoi(text.substr(6));
+      number = std::stoi(std::string(text.substr(6)));
       file = text.substr(quote + 1, text.rfind('"') - quote - 1);
     } else {
-      lines.push_back({file, text, number++});
+      lines.push_back({file, text, code_of(text), number++});
     }
   }
   return lines;
@@ -136,14 +144,14 @@ std::size_t end_of_declaration(const std::vector<Line>& lines, std::size_t at) {
     return at + 1;
   }
   for (int depth = 0; at < lines.size(); ++at) {
-    const std::string code = code_of(lines[at].text);
+    const std::string& code = lines[at].code;
     for (const char c : code) depth += c == '{' || c == '(' ? 1 : (c == '}' || c == ')' ? -1 : 0);
     if (depth == 0 && (code.ends_with(';') || code.ends_with('}'))) return at + 1;
   }
   return at;
 }
 
-Piece::Kind kind_of(const std::string& text) {
+Piece::Kind kind_of(std::string_view text) {
   using Kind = Piece::Kind;
   if (text.empty()) return Kind::blank;
   if (text.starts_with("namespace") || text.starts_with("#if")) return Kind::open;
@@ -167,18 +175,20 @@ std::vector<Piece> pieces_of(const std::vector<Line>& lines) {
       const std::size_t begin = end;
       end = end_of_declaration(lines, begin);
       std::string code;
-      for (std::size_t i = begin; i < end; ++i) code += code_of(lines[i].text) + "\n";
+      for (std::size_t i = begin; i < end; ++i) {
+        code += lines[i].code + "\n";
+        add_words(lines[i].code, piece.words);
+      }
       piece.name = declared_name(code);
-      add_words(code, piece.words);
     } else if (comment) {
       piece.kind = Piece::Kind::comment;
     } else {
       // The words that an included file needs are unknown here: the line's comment names them.
-      add_words(piece.kind == Piece::Kind::needed ? lines[end].text : code_of(lines[end].text), piece.words);
+      add_words(piece.kind == Piece::Kind::needed ? lines[end].text : lines[end].code, piece.words);
       if (piece.kind == Piece::Kind::undef) piece.name = lines[end].text.substr(7);
       ++end;
     }
-    piece.lines.assign(lines.begin() + static_cast<std::ptrdiff_t>(at), lines.begin() + static_cast<std::ptrdiff_t>(end));
+    piece.lines = std::span(lines).subspan(at, end - at);
     if (piece.kind == Piece::Kind::close && !inside.empty()) inside.pop_back();
     piece.inside = inside;
     if (piece.kind == Piece::Kind::open) inside.push_back(pieces.size());
@@ -190,11 +200,11 @@ std::vector<Piece> pieces_of(const std::vector<Line>& lines) {
 
 /// Marks pieces reachable from the words, and the conditions that enclose them.
 void mark_reachable(std::vector<Piece>& pieces, const Names& roots) {
-  std::multimap<std::string, Piece*, std::less<>> declared;
+  std::unordered_multimap<std::string_view, Piece*> declared;
   for (Piece& piece : pieces)
     if (piece.kind == Piece::Kind::declaration) declared.emplace(piece.name, &piece);
-  std::vector<std::string> due(roots.begin(), roots.end());
-  Names seen;
+  Names due = roots;
+  std::unordered_set<std::string_view> seen;
   const auto keep = [&](Piece& piece) {
     if (piece.kept) return;
     piece.kept = true;
@@ -207,7 +217,7 @@ void mark_reachable(std::vector<Piece>& pieces, const Names& roots) {
   for (Piece& piece : pieces)
     if (piece.kind == Piece::Kind::needed) keep(piece);
   while (!due.empty()) {
-    const std::string word = std::move(due.back());
+    const std::string_view word = due.back();
     due.pop_back();
     if (!seen.insert(word).second) continue;
     for (auto [found, end] = declared.equal_range(word); found != end; ++found) keep(*found->second);
@@ -243,9 +253,9 @@ void join_namespaces(std::vector<Piece>& pieces) {
   Piece* closed = nullptr;
   for (Piece& piece : pieces) {
     if (!piece.kept || piece.kind == Piece::Kind::comment) continue;
-    const std::string& line = piece.lines.front().text;
+    const std::string_view line = piece.lines.front().text;
     if (closed != nullptr && line.starts_with("namespace ") &&
-        closed->lines.front().text == "}  // " + line.substr(0, line.size() - 2))
+        closed->lines.front().text == "}  // " + std::string(line.substr(0, line.size() - 2)))
       closed->kept = piece.kept = false;
     closed = piece.kind == Piece::Kind::close && line.starts_with("}  // namespace ") ? &piece : nullptr;
   }
@@ -260,17 +270,18 @@ class Writer {
       if (line.file == file_ && line.number == next_ + 1 && blank_)
         text_ += '\n';
       else if (line.file != file_ || line.number != next_)
-        text_ += "#line " + std::to_string(line.number) + " \"" + line.file + "\"\n";
+        text_.append("#line ").append(std::to_string(line.number)).append(" \"").append(line.file).append("\"\n");
       blank_ = false;
       file_ = line.file;
       next_ = line.number + 1;
-      text_ += line.text + "\n";
+      text_.append(line.text) += '\n';
     }
   }
   const std::string& text() const { return text_; }
 
  private:
-  std::string text_, file_;
+  std::string text_;
+  std::string_view file_;
   int next_ = 0;
   bool blank_ = false;
 };
@@ -278,13 +289,17 @@ class Writer {
 }  // namespace
 
 std::string keep_reachable(const std::string& templates, const std::string& roots, bool joined) {
-  std::vector<Piece> pieces = pieces_of(lines_of(templates));
-  mark_reachable(pieces, words_of(roots));
+  const std::vector<Line> lines = lines_of(templates);
+  std::string root_code;
+  for (std::string_view rest = roots; !rest.empty();) root_code += code_of(take_line(rest)) + "\n";
+  Names root_words;
+  add_words(root_code, root_words);
+  std::vector<Piece> pieces = pieces_of(lines);
+  mark_reachable(pieces, root_words);
   mark_surroundings(pieces);
   if (joined) join_namespaces(pieces);
   Writer writer;
-  std::map<std::string, const Piece*, std::less<>>
-      due;  // comments of files that are written with the file's next kept piece
+  std::map<std::string_view, const Piece*> due;  // comments of files that are written with the file's next kept piece
   for (const Piece& piece : pieces) {
     if (piece.kind == Piece::Kind::blank) {
       writer.blank();
