@@ -102,12 +102,11 @@ bool others_are_faster(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t many_rows = 1024, moderate_row = 80 * kib;
   // A grid has more blocks for each of few rows. Those of programs exchange partials once in each stage.
   if (!is_program(shape) && needed_blocks(shape, blocks_of_row(shape, device), device) <= few_needed) return true;
-  const bool wide = !is_narrow(shape) && exceeds_blocks(shape);
-  if (wide && shape.inputs > 1) return true;
+  if (exceeds_blocks(shape) && shape.inputs > 1 && !is_narrow(shape)) return true;
   // Many rows that blocks can hold: tails and exchanges hardly count.
   if (!is_program(shape) && row_bytes(shape) <= moderate_row && shape.traffic_bytes() >= 8 * device.l2_bytes) return true;
   // Every multiprocessor of a pipeline has about as many of many rows.
-  return worth_streaming(shape, device) && (shape.rows >= many_rows || (wide && shape.is_loss()));
+  return worth_streaming(shape, device) && (shape.rows >= many_rows || (exceeds_blocks(shape) && shape.is_loss()));
 }
 
 /// Returns the cluster with at least blocks.vectors vectors in registers, at most `most`, as many as shared memory needs.
