@@ -99,12 +99,13 @@ Blocks usual(const Shape& shape, const DeviceInfo& device) {
 
 /// Returns whether other variants are faster, as measured.
 bool others_are_faster(const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t many_rows = 1024, moderate_row = 80 * kib;
+  constexpr std::int64_t many_rows = 1024, moderate_row = 52 * kib, long_row = 80 * kib;
   // A grid has more blocks for each of few rows. Those of programs exchange partials once in each stage.
   if (!is_program(shape) && needed_blocks(shape, blocks_of_row(shape, device), device) <= few_needed) return true;
   if (exceeds_blocks(shape) && shape.inputs > 1 && !is_narrow(shape)) return true;
   // Many rows that blocks can hold: tails and exchanges hardly count.
-  if (!is_program(shape) && row_bytes(shape) <= moderate_row && shape.traffic_bytes() >= 8 * device.l2_bytes) return true;
+  const std::int64_t l2_traffic = shape.traffic_bytes() / device.l2_bytes;
+  if (!is_program(shape) && l2_traffic >= 4 && row_bytes(shape) <= (l2_traffic < 8 ? moderate_row : long_row)) return true;
   // Every multiprocessor of a pipeline has about as many of many rows.
   return worth_streaming(shape, device) && (shape.rows >= many_rows || (exceeds_blocks(shape) && shape.is_loss()));
 }
