@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kib = 1024;
 constexpr std::int64_t most_bytes_of_block = 42 * kib;
 constexpr int most_of_row = 16;   // blocks
-constexpr int few_needed = 4;     // blocks on each multiprocessor, with which too few hide the latencies of the others
+constexpr int few_needed = 4;     // blocks on each multiprocessor: too few to hide each other's latencies
 constexpr int most_vectors = 16;  // in registers
 
 /// The blocks of a row and of a multiprocessor, and what a thread of them holds in registers.
@@ -24,7 +24,7 @@ struct Blocks {
 };
 
 bool is_narrow(const Shape& shape) noexcept { return size_of(shape.input) < 4; }
-/// Few instructions for each element, and sums that stages exchange.
+/// A norm is like a row program: few instructions for each element.
 bool is_program(const Shape& shape) noexcept { return shape.is_program || shape.is_norm; }
 /// Each vector in registers has code for both ends of the row.
 bool has_ends(const Shape& shape) noexcept { return shape.shifted() && (is_narrow(shape) || shape.actual_cols != 0); }
@@ -97,7 +97,7 @@ Blocks usual(const Shape& shape, const DeviceInfo& device) {
   return blocks;
 }
 
-/// Returns whether other variants are faster, as measured.
+/// Returns whether rows of this length are faster in other variants, as measured.
 bool others_are_faster(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t many_rows = 1024, moderate_row = 52 * kib, long_row = 80 * kib;
   // A grid has more blocks for each of few rows. Those of programs exchange partials once in each stage.
