@@ -9,6 +9,9 @@
 
 namespace tunesmith::row {
 
+/// Returns a shape of a bucket whose blocks are sized_by_row: min_blocks need to fit for the narrower half of the bucket's
+/// widths only. The wider half then has as many blocks as with a smaller min_blocks.
+Shape fitting_half_of_bucket(Shape shape);
 /// Returns clusters of 8 blocks for each row, if there are enough rows for them; for rows that Shape::few_and_long().
 std::optional<TypedConfig> cluster_for_few_rows(const Shape& shape, const DeviceInfo& device);
 /// Returns whether all rows run at once, on nearly all places that the device has for blocks of this grid.

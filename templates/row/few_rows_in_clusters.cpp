@@ -113,15 +113,13 @@ bool is_worth_more_registers(const Cluster& cluster, const Shape& shape, const D
   return has_code_for_ends(shape) && holds_all;
 }
 
-/// Returns a shape of a bucket whose blocks are sized_by_row: min_blocks need to fit for the narrower half of the bucket's
-/// widths only. The wider half then has as many blocks as with a smaller min_blocks.
+}  // namespace
+
 Shape fitting_half_of_bucket(Shape shape) {
   const std::int64_t end = capacity_of(shape.cols), before_first = least_cols_of(end) - 1;
   shape.least_cols = shape.cols - (end - before_first) / 2;
   return shape;
 }
-
-}  // namespace
 
 std::optional<TypedConfig> cluster_for_few_rows(const Shape& shape, const DeviceInfo& device) {
   for (const bool any : {false, true})

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "templates/row/few_rows.h"
 #include "templates/row/geometry.h"
 #include "templates/row/pipeline.h"
 
@@ -131,12 +132,26 @@ std::optional<TypedConfig> with_vectors(const Blocks& blocks, int most, const Sh
 }  // namespace
 
 std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& device) {
+  constexpr int many = 8;
   if (!has_kernels(shape, device) || row_bytes(shape) < least_row_bytes(shape) || others_are_faster(shape, device))
     return std::nullopt;
   const Blocks best = usual(shape, device);
+  const auto down_to = [&](int first, int least, int most, const Shape& fitting) -> std::optional<TypedConfig> {
+    for (Blocks blocks = best; first >= least; --first) {
+      blocks.of_multiprocessor = first;
+      if (const auto config = with_vectors(blocks, most, fitting, device)) return config;
+    }
+    return std::nullopt;
+  };
+  // All rows at once, also with more vectors in registers, if few do not wait for a place then.
+  if (const int needed = needed_blocks(shape, best.of_row, device); best.threads == 128 && needed <= many) {
+    const int first = std::max(best.of_multiprocessor, needed);
+    if (const auto config = down_to(first, needed, most_vectors, shape)) return config;
+    if (shape.actual_cols != 0)
+      if (const auto config = down_to(first, needed, most_vectors, fitting_half_of_bucket(shape))) return config;
+  }
   for (const int most : {has_ends(shape) ? best.vectors : most_vectors, most_vectors})
-    for (Blocks blocks = best; blocks.of_multiprocessor >= best.least; --blocks.of_multiprocessor)
-      if (const auto config = with_vectors(blocks, most, shape, device)) return config;
+    if (const auto config = down_to(best.of_multiprocessor, best.least, most, shape)) return config;
   return std::nullopt;
 }
 
