@@ -37,8 +37,8 @@ class HostCompiler final : public Compiler {
   /// Returns x86-64 or AArch64 assembly.
   std::string assembly(const CompileRequest& request) const override;
 
-  /// Compiles all requests into one unoptimized shared library, for HostDevice::load_all(). Takes about 40 ms of CPU time
-  /// per kernel with g++, compared to 200 ms with compile(). To use more cores, split the requests over several threads.
+  /// Compiles all requests into one unoptimized shared library, for HostDevice::load_all(). Takes 40 to 250 ms of CPU
+  /// time per kernel with g++, less than with compile(). To use more cores, split the requests over several threads.
   /// Kernels of different requests may have the same name. If a request does not compile, throws the error that compile()
   /// throws for it. Throws Error(invalid_argument) if `requests` is empty.
   Binary compile_many(std::span<const CompileRequest> requests) const;
