@@ -42,7 +42,7 @@ bool has_kernels(const Shape& shape, const DeviceInfo& device) {
 std::int64_t least_row_bytes(const Shape& shape) {
   const bool narrow = is_narrow(shape);
   if (shape.is_loss()) return (!narrow ? 96 : shape.shifted() ? 36 : 56) * kib;
-  if (is_program(shape)) return (narrow && shape.exchanges == 1 ? 32 : 64) * kib;
+  if (is_program(shape)) return (shape.inputs > 1 ? 96 : narrow && shape.exchanges == 1 ? 32 : 64) * kib;
   if (!narrow) return 64 * kib + 1;
   return (shape.inputs == 1 ? 31 : shape.shifted() ? 64 : 30) * kib;
 }

@@ -283,13 +283,14 @@ TEST(RowProgramDescription, EveryCandidateIsValidAndTheDefaultIsFirst) {
 TEST(RowProgramDescription, NormsHaveTheThreadsOfTheFastestBlocks) {
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   for (const auto& [program, cols, start] :
-       {std::tuple{"layer_norm", 32768, "variant=block,threads=512,min_blocks=1,registers=packed,"},
+       {std::tuple{"layer_norm", 32768, "variant=cluster,threads=128,blocks_per_row=2,"},
         {"layer_norm", 4096, "variant=block,threads=128,min_blocks=6,registers=float32,"},
         {"layer_norm", 8192, "variant=block,threads=128,min_blocks=4,registers=float32,"},
         {"layer_norm", 16384, "variant=block,threads=256,min_blocks="},
         {"shipped rms_norm_e4m3", 4096, "variant=block,threads=64,min_blocks="},
         {"shipped layer_norm_e4m3", 32768, "variant=block,threads=256,min_blocks="},
-        {"shipped add_layer_norm", 16384, "variant=block,threads=256,min_blocks="}}) {
+        {"shipped add_layer_norm", 16384, "variant=block,threads=256,min_blocks="},
+        {"shipped add_layer_norm", 32768, "variant=cluster,threads=128,blocks_per_row=4,"}}) {
     const std::string fields = "rows=1024,cols=" + std::to_string(cols) + ",dtype=bf16";
     const std::string found = parsed(test::row_program_text(program), fields)->default_config(device).text();
     EXPECT_TRUE(found.starts_with(start)) << program << " " << fields << ": " << found;
