@@ -18,9 +18,6 @@
 namespace tunesmith::row {
 namespace {
 
-/// Returns the resident bytes of a row over all inputs.
-std::int64_t row_bytes(const Shape& shape) { return shape.cols * shape.resident_element_bytes(); }
-
 /// Returns a variant's default, or nothing if it is invalid.
 std::optional<TypedConfig> default_if_valid(Variant variant, const Shape& shape, const DeviceInfo& device) {
   return if_valid(default_config(variant, shape, device), shape, device);

@@ -11,8 +11,6 @@
 namespace tunesmith::row {
 namespace {
 
-bool is_narrow(const Shape& shape) noexcept { return size_of(shape.input) < 4; }
-
 /// Gradients and losses of float32 have many values in registers, so that few, large blocks suffice.
 bool has_large_blocks(const Shape& shape) noexcept { return !is_narrow(shape) && (shape.inputs > 1 || shape.is_loss()); }
 
@@ -33,7 +31,7 @@ bool has_code_for_ends(const Shape& shape) noexcept { return is_of_bucket(shape)
 std::vector<Cluster> clusters_of(const Shape& shape, const DeviceInfo& device) {
   if (has_large_blocks(shape)) return {{4, 256, 3}, {8, 256, 3}, {4, 256, 2}, {8, 256, 2}};
   constexpr int most = 4;
-  const auto needed = static_cast<int>((shape.rows_bucket() * 8 + device.sm_count - 1) / device.sm_count);
+  const int needed = needed_blocks(shape, 8, device);
   std::vector<Cluster> list;
   if (needed < most && !is_narrow_gradient(shape) && !is_of_bucket(shape)) list.push_back({8, 256, std::max(needed, 2)});
   for (const Cluster other : {Cluster{8, 256, 4}, {8, 256, 3}, {8, 256, 2}})

@@ -22,6 +22,20 @@ inline int threads_for(std::int64_t accesses, std::int64_t each, int least, int 
   return power_of_two_up((accesses + each - 1) / each, least, most);
 }
 
+/// Returns whether elements have 16 bits or fewer.
+inline bool is_narrow(const Shape& shape) noexcept { return size_of(shape.input) < 4; }
+
+/// Returns whether rows are those of a program, or of a norm, which is like one: few instructions for each element.
+inline bool is_program(const Shape& shape) noexcept { return shape.is_program || shape.is_norm; }
+
+/// Returns the resident bytes of a row over all inputs.
+inline std::int64_t row_bytes(const Shape& shape) noexcept { return shape.cols * shape.resident_element_bytes(); }
+
+/// Returns the blocks of a multiprocessor, rounded up, if all of them share all rows with `of_row` blocks for each.
+inline int needed_blocks(const Shape& shape, int of_row, const DeviceInfo& device) {
+  return static_cast<int>((shape.rows_bucket() * of_row + device.sm_count - 1) / device.sm_count);
+}
+
 /// Returns whether resident rows may be packed: for 16-bit results only, because precise arithmetic keeps more values in
 /// registers and packed rows would spill, and without masks that need float32.
 inline bool may_pack(const Shape& shape) noexcept {

@@ -24,12 +24,8 @@ struct Blocks {
   int vectors;
 };
 
-bool is_narrow(const Shape& shape) noexcept { return size_of(shape.input) < 4; }
-/// A norm is like a row program: few instructions for each element.
-bool is_program(const Shape& shape) noexcept { return shape.is_program || shape.is_norm; }
 /// Each vector in registers has code for both ends of the row.
 bool has_ends(const Shape& shape) noexcept { return shape.shifted() && (is_narrow(shape) || shape.actual_cols != 0); }
-std::int64_t row_bytes(const Shape& shape) { return shape.cols * shape.resident_element_bytes(); }
 /// Returns whether the blocks of the largest cluster have to be larger than others.
 bool exceeds_blocks(const Shape& shape) { return row_bytes(shape) > most_of_row * most_bytes_of_block; }
 
@@ -53,11 +49,6 @@ int best_vectors(const Shape& shape, Registers registers) {
   if (registers == Registers::packed) return 4;
   if (is_narrow(shape)) return shape.inputs > 1 ? 1 : 3;
   return shape.inputs > 1 || is_program(shape) ? 4 : 8;
-}
-
-/// Returns the blocks of a multiprocessor if all multiprocessors share all rows, rounded up.
-int needed_blocks(const Shape& shape, int of_row, const DeviceInfo& device) {
-  return static_cast<int>((shape.rows_bucket() * of_row + device.sm_count - 1) / device.sm_count);
 }
 
 /// Returns the fewest blocks that hold a row, or more of them if few rows would leave multiprocessors without work.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "templates/row/defaults.h"
+#include "templates/row/geometry.h"
 
 namespace tunesmith::row {
 namespace {
@@ -34,11 +35,6 @@ TypedConfig staged(int threads, int lanes) {
   config.lanes = lanes;
   return config;
 }
-
-bool is_narrow(const Shape& shape) { return size_of(shape.input) < 4; }
-
-/// Returns whether the rows are those of a norm or of another row program.
-bool is_program(const Shape& shape) { return shape.is_program || shape.is_norm; }
 
 /// Returns the most elements of a row that one lane of several takes.
 std::int64_t elements_of_lane(const Shape& shape) {
