@@ -47,12 +47,13 @@ void append_own(std::string& source, const std::string& text, const std::string&
     source += own == "#line here" ? "#line " + std::to_string(line + 1) + " \"" + file + "\"\n" : own + "\n";
 }
 
-/// Returns the template that the operation's own entry point calls, or the first one where none has its name.
+/// Returns the template that the operation's own entry point, or the first one where none has its name, calls last.
 std::string called_template(const std::string& kernels, const std::string& op) {
   const std::string call = "\n  tunesmith::";
   const std::size_t entry = kernels.find("\n" + op + "(const __grid_constant__"),
                     from = entry == std::string::npos ? 0 : entry;
-  const std::size_t begin = std::min(kernels.find(call, from), kernels.size() - call.size()) + call.size();
+  const std::size_t begin =
+      std::min(kernels.rfind(call, kernels.find("\n}", from)), kernels.size() - call.size()) + call.size();
   return kernels.substr(begin, kernels.find_first_of("<(", begin) - begin);
 }
 

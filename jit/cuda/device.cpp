@@ -79,6 +79,8 @@ void CudaDevice::read_info() {
   info_.smem_bytes_per_sm = attribute(Attribute::max_shared_memory_per_multiprocessor);
   info_.l2_bytes = attribute(Attribute::l2_cache_bytes);
   info_.memory_bytes = static_cast<std::int64_t>(memory_bytes);
+  // Two transfers in each clock.
+  info_.memory_gb_per_s = 2e-6 * attribute(Attribute::memory_clock_rate_khz) * attribute(Attribute::memory_bus_bits) / 8;
   info_.max_cluster_blocks = attribute(Attribute::cluster_launch) != 0 ? 8 : 1;
   // The driver names a MIG instance after its GPU and profile: "NVIDIA H200 MIG 1g.18gb".
   if (const std::size_t at = info_.name.find(" MIG "); at != std::string::npos) {

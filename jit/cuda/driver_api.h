@@ -50,6 +50,7 @@ enum class DeviceAttribute : int {
   clock_rate_khz = 13,
   multiprocessor_count = 16,
   memory_clock_rate_khz = 36,
+  memory_bus_bits = 37,
   l2_cache_bytes = 38,
   max_threads_per_multiprocessor = 39,
   compute_capability_major = 75,

@@ -15,6 +15,7 @@ namespace tunesmith {
 
 __device__ __forceinline__ int thread_index() { return tunesmith_host_abi::current_thread().thread_x; }
 __device__ __forceinline__ int64 block_index() { return tunesmith_host_abi::current_thread().block_index; }
+__device__ __forceinline__ int multiprocessors() { return 1; }
 __device__ __forceinline__ int lane_index() { return thread_index() & 31; }
 __device__ __forceinline__ int warp_index() { return thread_index() >> 5; }
 
@@ -36,6 +37,8 @@ __device__ __forceinline__ uint32 join_warp(tunesmith_host_abi::Thread& thread, 
 __device__ __forceinline__ void sync_warp() {
   host::join_warp(tunesmith_host_abi::current_thread(), tunesmith_host_abi::Collective::sync_warp);
 }
+
+__device__ __forceinline__ void wait_nanoseconds(int) {}
 
 namespace host {
 /// Returns the value of each lane of the warp; read it before this lane's next collective.

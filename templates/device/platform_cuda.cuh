@@ -405,4 +405,21 @@ __device__ __forceinline__ uint32 maximum_or_nan_pair(uint32 a, uint32 b) {
 }
 #endif
 
+// ---- When a block starts ------------------------------------------------------------------------------------------------
+
+/// Returns the number of multiprocessors, or more if their identifiers have gaps.
+__device__ __forceinline__ int multiprocessors() {
+  int count;
+  asm("mov.u32 %0, %%nsmid;" : "=r"(count));
+  return count;
+}
+/// Waits for about this time.
+__device__ __forceinline__ void wait_nanoseconds(int nanoseconds) {
+  uint64 start, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start)::"memory");
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
+  } while (now - start < static_cast<uint64>(nanoseconds));
+}
+
 }  // namespace tunesmith

@@ -117,6 +117,12 @@ void describe(const TypedConfig& c, Description& d) {
                        "columns are compiled in",
             .range = {0, std::int64_t{1} << 31},
             .only_with = with({warp, block, hybrid, cluster, grid, two_pass, split, persistent}, "a variant but pipeline")});
+  d.option(
+      "stagger_bytes_per_ns", c.stagger_bytes_per_ns,
+      {.meaning = "blocks of a multiprocessor start one after another, each when the one before it would have loaded its "
+                  "part of a row at this rate, so that some load while others store; 0: all at once",
+       .range = {0, 1024},
+       .only_with = with({block, hybrid, cluster, grid}, "variant=block, hybrid, cluster or grid")});
   d.option("sized_by_row", c.sized_by_row,
            {.meaning = "1: a launch has shared memory for its own columns only, and min_blocks blocks need to fit for the "
                        "narrowest row of the bucket; 0: shared memory for the capacity",

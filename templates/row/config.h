@@ -68,6 +68,9 @@ struct TypedConfig {
   /// Not pipeline: the kernel runs every width of the bucket that ends at this number of columns. 0: exactly
   /// the problem's columns.
   std::int64_t capacity = 0;
+  /// block, hybrid, cluster, grid: blocks of a multiprocessor start one after another, each when the one before it would
+  /// have loaded its part of a row at this rate. 0: all at once.
+  int stagger_bytes_per_ns = 0;
   int sized_by_row = 0;  ///< hybrid, cluster with a capacity: 1 if a launch has shared memory for its own columns only
 
   /// Throws Error(invalid_argument) with the field, its value and the allowed values.
@@ -80,6 +83,8 @@ struct TypedConfig {
     if (access == Access::staged) return staged_view(shape, threads / lanes * rounds);
     return access == Access::vectors ? shape : shape.with_vectors_of(access == Access::pairs ? 2 : 1);
   }
+  /// Returns the number of blocks that share a row while it is resident.
+  int blocks_of_row() const noexcept { return variant == Variant::cluster || variant == Variant::grid ? blocks_per_row : 1; }
   /// Returns the number of threads that share a row.
   std::int64_t members() const noexcept;
   /// Returns the resident vectors per thread of each input.
@@ -90,6 +95,7 @@ struct TypedConfig {
   bool bounds_registers() const noexcept {
     return (holds_row() && variant != Variant::warp) || variant == Variant::two_pass || variant == Variant::pipeline;
   }
+  bool staggers() const noexcept { return variant >= Variant::block && variant <= Variant::grid; }
   bool has_shared_vectors() const noexcept { return holds_row() && variant >= Variant::hybrid; }
   bool reads_twice() const noexcept { return variant == Variant::two_pass || variant == Variant::split; }
   /// Returns the dynamic shared memory per block: for the widest row, if the shape has a capacity.

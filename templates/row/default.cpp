@@ -14,6 +14,7 @@
 #include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
 #include "templates/row/small_blocks.h"
+#include "templates/row/stagger.h"
 
 namespace tunesmith::row {
 namespace {
@@ -141,9 +142,10 @@ TypedConfig resident_rows(const Shape& shape, const DeviceInfo& device) {
 /// Returns a configuration, or nothing if the rule has none for such rows.
 using Rule = std::optional<TypedConfig> (*)(const Shape& shape, const DeviceInfo& device);
 
-constexpr std::array<Rule, 15> rules{
+constexpr std::array<Rule, 16> rules{
     loss_in_tiles,         // losses alone of long rows
     small_problem,         // all rows on the chip at once
+    lone_loss,             // losses alone of short and medium rows
     staged_rows,           // short rows without alignment that pass through shared memory
     elementwise_rows,      // programs without reductions
     small_blocks,          // clusters of long rows
@@ -162,9 +164,14 @@ constexpr std::array<Rule, 15> rules{
 }  // namespace
 
 TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
-  for (const Rule rule : rules)
-    if (const std::optional<TypedConfig> config = rule(shape, device)) return *config;
-  return resident_rows(shape, device);
+  const auto geometry = [&] {
+    for (const Rule rule : rules)
+      if (const std::optional<TypedConfig> config = rule(shape, device)) return *config;
+    return resident_rows(shape, device);
+  };
+  TypedConfig config = geometry();
+  config.stagger_bytes_per_ns = default_stagger(config, shape, device);
+  return config;
 }
 
 TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo& device) {

@@ -6,6 +6,7 @@
 #include "templates/row/capacity.h"
 #include "templates/row/defaults.h"
 #include "templates/row/geometry.h"
+#include "templates/row/stagger.h"
 
 namespace tunesmith::row {
 namespace {
@@ -182,6 +183,7 @@ TypedConfig capacity_config(const Shape& shape, const DeviceInfo& device) {
   longest.pipeline_part_bytes = 0;  // the pipeline's layout of shared memory depends on the width
   TypedConfig config = default_config(longest, device);
   config = for_capacity(config, longest, device);
+  config.stagger_bytes_per_ns = default_stagger(config, longest, device);
   config.capacity = longest.cols;
   return config;
 }

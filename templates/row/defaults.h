@@ -39,6 +39,14 @@ TypedConfig program_blocks(const TypedConfig& most_rows, const Shape& shape, con
 /// With cache hints.
 std::optional<TypedConfig> small_problem(const Shape& shape, const DeviceInfo& device);
 
+// lone_losses.cpp: losses without a gradient, rows in registers.
+
+/// Returns a valid warp or block for a row of about 2 to 32 KiB, all of whose loads are in flight; nothing for other rows.
+/// With cache hints.
+std::optional<TypedConfig> lone_loss(const Shape& shape, const DeviceInfo& device);
+/// Returns blocks with other numbers of threads and registers.
+std::vector<TypedConfig> lone_losses_to_try(const Shape& shape, const DeviceInfo& device);
+
 // shared_memory_rows.cpp: rows in registers and shared memory.
 
 TypedConfig hybrid_default(const Shape& shape, const DeviceInfo& device);

@@ -3,6 +3,7 @@
 
 #include "device/edges.cuh"
 #include "device/group.cuh"
+#include "device/stagger.cuh"
 #include "row/params.cuh"
 
 namespace tunesmith {

@@ -15,6 +15,7 @@
 #include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
 #include "templates/row/small_blocks.h"
+#include "templates/row/stagger.h"
 
 namespace tunesmith::row {
 namespace {
@@ -77,6 +78,7 @@ class Geometries {
     if (shape_.is_program && shape_.writes && (shape_.sums_rows() || (full_ && row_bytes() >= 16 << 10)))
       for (const TypedConfig& config : persistents_to_try(shape_, device_, full_)) add(config);
     if (!shape_.writes) {  // one read in every variant: shared memory gains nothing
+      for (const TypedConfig& config : lone_losses_to_try(shape_, device_)) add(config);
       if (row_bytes() >= 4 << 10) readers();
       if (shares_rows || row_bytes() > 64 << 10) splits();
       if (row_bytes() <= 8 << 10) warps();
@@ -286,8 +288,12 @@ class Geometries {
 }  // namespace
 
 std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, Effort effort) {
-  std::vector<Config> space{default_config(shape, device).to_config()};
-  std::set<std::string> known{space.front().text()};
+  TypedConfig usual = default_config(shape, device);
+  std::vector<Config> space{usual.to_config()};
+  usual.stagger_bytes_per_ns = usual.stagger_bytes_per_ns == 0 ? full_stagger(usual, shape, device) : 0;
+  if (Config other = usual.to_config(); other != space.front()) space.push_back(std::move(other));
+  std::set<std::string> known;
+  for (const Config& config : space) known.insert(config.text());
   // All geometries with the most promising hints come first, so a small budget covers all of them. Hints that seldom win are
   // tried with the best geometries only.
   const auto add = [&](Effort part, std::size_t most) {
@@ -305,6 +311,7 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
           config.load = hints[h].load;
           config.store = hints[h].store;
         }
+        config.stagger_bytes_per_ns = default_stagger(config, shape, device);
         if (config.reads_twice()) config.load_again = hints[h].load_again;
         Config candidate = config.to_config();
         if (space.size() < most && why_invalid(config, shape, device).empty() && known.insert(candidate.text()).second)

@@ -2,6 +2,7 @@
 
 #include "templates/row/params.cuh"
 #include "templates/row/pipeline.h"
+#include "templates/row/stagger.h"
 #include "templates/source_text.h"
 
 namespace tunesmith::row {
@@ -117,6 +118,16 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
          ", \"the host fills the parameters by this layout\");\n";
 }
 
+/// Returns the statement that delays a block: by a constant, or in proportion to the columns of a launch.
+std::string stagger(const TypedConfig& config, const Shape& shape, const std::string& params) {
+  if (config.stagger_bytes_per_ns == 0) return "";
+  std::string delay = std::to_string(stagger_ns(config, shape, shape.cols));
+  if (config.capacity != 0)
+    delay = "static_cast<int>(tunesmith::int64{" + delay + "} * params." + (params == "RowParams" ? "" : "row.") +
+            "cols / " + std::to_string(shape.cols) + ")";
+  return "  tunesmith::stagger_start<" + std::to_string(config.min_blocks) + ">(" + delay + ");\n";
+}
+
 std::string kernel(const TypedConfig& config, const std::string& entry, const std::string& params,
                    const std::string& function, const std::string& arguments, const StagedRowsOf& staged) {
   const int min_blocks = config.bounds_registers() ? config.min_blocks : 1;
@@ -124,6 +135,7 @@ std::string kernel(const TypedConfig& config, const std::string& entry, const st
   const std::string call = "tunesmith::" + function + "<" + arguments + ">";
   return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", " + std::to_string(min_blocks) +
          ")\n" + entry + "(const __grid_constant__ tunesmith::" + params + " params) {\n" +
+         stagger(config, staged.shape, params) +
          (staged.shape.staged_rows > 0 ? staged_kernel(config, staged, params, call) : "  " + call + "(params);\n") + "}\n";
 }
 

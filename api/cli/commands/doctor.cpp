@@ -64,6 +64,7 @@ Finding look_for_gpus() {
                {"sm_count", info.sm_count},
                {"memory_bytes", info.memory_bytes},
                {"l2_bytes", info.l2_bytes},
+               {"memory_gb_per_s", info.memory_gb_per_s},
                {"smem_bytes_per_block", info.smem_bytes_per_block},
                {"smem_bytes_per_sm", info.smem_bytes_per_sm},
                {"mig", info.mig},

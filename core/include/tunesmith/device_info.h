@@ -23,6 +23,7 @@ struct DeviceInfo {
   std::int64_t smem_bytes_per_sm = 0;
   std::int64_t l2_bytes = 0;
   std::int64_t memory_bytes = 0;  ///< total device memory
+  double memory_gb_per_s = 0;     ///< peak bandwidth of the device memory
   int max_cluster_blocks = 1;     ///< 8 on sm_90 and later (the portable size), otherwise 1
   bool mig = false;               ///< a MIG instance; it never shares tuning records with a full GPU
   std::string partition;          ///< MIG profile; empty for a full GPU

@@ -129,6 +129,7 @@ Result cuDeviceGetAttribute(int* value, DeviceAttribute attribute, DeviceHandle)
     case DeviceAttribute::clock_rate_khz: return *value = 1980000, success;
     case DeviceAttribute::multiprocessor_count: return *value = state.sm_count, success;
     case DeviceAttribute::memory_clock_rate_khz: return *value = 3201000, success;
+    case DeviceAttribute::memory_bus_bits: return *value = 6144, success;
     case DeviceAttribute::l2_cache_bytes: return *value = state.l2_bytes, success;
     case DeviceAttribute::max_threads_per_multiprocessor: return *value = 2048, success;
     case DeviceAttribute::compute_capability_major: return *value = state.major, success;

@@ -25,6 +25,7 @@ TEST_F(CudaGpu, InfoIsPlausible) {
   EXPECT_GE(info.smem_bytes_per_block, 48 << 10);
   EXPECT_GE(info.smem_bytes_per_sm, info.smem_bytes_per_block);
   EXPECT_GT(info.l2_bytes, 0);
+  EXPECT_GT(info.memory_gb_per_s, 100);
   EXPECT_GT(info.memory_bytes, std::int64_t{1} << 30);
 }
 

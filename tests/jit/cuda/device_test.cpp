@@ -58,6 +58,7 @@ TEST_F(CudaDeviceTest, FillsInDeviceInfo) {
   EXPECT_EQ(info.smem_bytes_per_block, 232448);
   EXPECT_EQ(info.smem_bytes_per_sm, 233472);
   EXPECT_EQ(info.l2_bytes, 50 << 20);
+  EXPECT_NEAR(info.memory_gb_per_s, 4917, 1);
   EXPECT_EQ(info.memory_bytes, std::int64_t{141} << 30);
   EXPECT_EQ(info.max_cluster_blocks, 8);
   EXPECT_FALSE(info.mig);

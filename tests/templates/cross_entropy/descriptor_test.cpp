@@ -178,14 +178,17 @@ TEST(CrossEntropyDescriptor, DefaultsOfSmallProblemsHaveFewAccessesForEachThread
                    {"rows=100000,cols=40", "variant=warp,threads=128,lanes=2,"}});
 }
 
-// Rows of up to 32 KiB stay in the registers of a block.
+// Rows of up to 32 KiB stay in the registers of a warp or a block, with all of a thread's loads in flight.
 TEST(CrossEntropyDescriptor, DefaultsKeepRowsOf32KiBInRegisters) {
   expect_defaults(
-      {{"rows=32768,cols=4096", "variant=block,threads=128,min_blocks=10,registers=float32,load=plain,"},
-       {"rows=16384,cols=4160", "variant=block,threads=160,min_blocks=8,registers=float32,load=streaming,"},
-       {"rows=16384,cols=8192", "variant=block,threads=256,min_blocks=5,registers=float32,load=plain,"},
-       {"rows=16384,cols=16384,dtype=bf16", "variant=block,threads=256,min_blocks=5,registers=packed,load=plain,"},
-       {"rows=32768,cols=8192,dtype=bf16", "variant=block,threads=128,min_blocks=10,registers=packed,load=plain,"}});
+      {{"rows=32768,cols=4096", "variant=block,threads=192,min_blocks=6,registers=float32,load=plain,"},
+       {"rows=16384,cols=4160", "variant=block,threads=384,min_blocks=3,registers=float32,load=streaming,"},
+       {"rows=16384,cols=2048", "variant=block,threads=96,min_blocks=12,registers=float32,load=streaming,"},
+       {"rows=28223,cols=1006", "variant=warp,threads=128,lanes=32,load=streaming,"},
+       {"rows=10646,cols=2944,dtype=bf16", "variant=warp,threads=64,lanes=32,load=streaming,"},
+       {"rows=24191,cols=2886,dtype=bf16", "variant=block,threads=32,min_blocks=20,registers=packed,load=streaming,"},
+       {"rows=16384,cols=16384,dtype=bf16", "variant=block,threads=256,min_blocks=4,registers=packed,load=plain,"},
+       {"rows=32768,cols=8192,dtype=bf16", "variant=block,threads=128,min_blocks=5,registers=packed,load=plain,"}});
 }
 
 // Up to eight times the size of L2, loads are streaming.

@@ -1,0 +1,51 @@
+// Measured for 105 shapes on an H100 and 80 on an H200 (bench/LOG.md). Where this rule has a delay, it takes 0.88 to 1.03 of
+// the time of none, 0.97 on average. Half of the loading time is often slower than none; one and a half of it always was.
+#include "templates/row/stagger.h"
+
+#include <cmath>
+
+#include "templates/row/geometry.h"
+
+namespace tunesmith::row {
+namespace {
+
+std::int64_t bytes_of_block(const TypedConfig& config, const Shape& shape, std::int64_t cols) {
+  return cols * shape.resident_element_bytes() / config.blocks_of_row();
+}
+
+}  // namespace
+
+int full_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  constexpr double reached = 0.76;  // of the peak bandwidth
+  if (!config.staggers() || config.min_blocks < 2 || shape.rows_bucket() * config.blocks_of_row() <= device.sm_count)
+    return 0;
+  return static_cast<int>(std::lround(reached * device.memory_gb_per_s / device.sm_count));
+}
+
+int default_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t least_row_of_block = 7 << 10;
+  constexpr int most_of_narrow_loss = 4;  // blocks of a row
+  // Arrays that fit into half of L2 may be there, and arrive sooner. Rows that are only read leave nothing to overlap.
+  if (!shape.writes || !shape.reduces || shape.traffic_bytes() < device.l2_bytes / 2) return 0;
+  const int full = full_stagger(config, shape, device);
+  const bool narrow = is_narrow(shape);
+  switch (config.variant) {
+    case Variant::grid: return full;
+    case Variant::cluster:
+      if (is_program(shape)) return full;
+      if (shape.backward()) return narrow ? full : 0;
+      if (shape.is_loss()) return narrow && config.blocks_per_row > most_of_narrow_loss ? 0 : full;
+      return narrow ? 0 : full;
+    case Variant::block:
+      if (row_bytes(shape) < least_row_of_block) return 0;
+      return shape.is_loss() || (narrow && shape.backward()) ? full * 8 / 7 : 0;
+    default: return 0;
+  }
+}
+
+int stagger_ns(const TypedConfig& config, const Shape& shape, std::int64_t cols) {
+  if (config.stagger_bytes_per_ns == 0) return 0;
+  return static_cast<int>(bytes_of_block(config, shape, cols) / config.stagger_bytes_per_ns);
+}
+
+}  // namespace tunesmith::row
