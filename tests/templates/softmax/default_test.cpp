@@ -95,7 +95,7 @@ TEST(SoftmaxDefault, ShortRowsWithoutAlignmentHaveTheFastestLanes) {
              {"softmax_backward", "cols=77,dtype=bf16", "variant=warp,threads=64,lanes=8,access=staged,rounds=4,"},
              {"cross_entropy", "cols=30,dtype=bf16", "variant=warp,threads=64,lanes=1,access=staged,rounds=4,"},
              {"cross_entropy", "cols=141,dtype=bf16", "variant=warp,threads=64,lanes=4,access=staged,rounds=2,"},
-             {"cross_entropy", "cols=1002", "variant=warp,threads=64,lanes=32,access=staged,rounds=2,"},
+             {"cross_entropy", "cols=1002", "variant=warp,threads=128,lanes=32,load="},
              {"cross_entropy", "cols=77,dtype=bf16,gradient=in_place",
               "variant=warp,threads=64,lanes=8,access=staged,rounds=8,"},
              {"cross_entropy", "cols=301,dtype=bf16,gradient=in_place",
