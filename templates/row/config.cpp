@@ -125,10 +125,10 @@ void describe(const TypedConfig& c, Description& d) {
        .only_with = with({block, hybrid, cluster, grid}, "variant=block, hybrid, cluster or grid")});
   d.option("sized_by_row", c.sized_by_row,
            {.meaning = "1: a launch has shared memory for its own columns only, and min_blocks blocks need to fit for the "
-                       "narrowest row of the bucket; 0: shared memory for the capacity",
+                       "narrowest row of the bucket (grid: the widest); 0: shared memory for the capacity",
             .range = {0, 1},
-            .only_with = Condition{c.capacity != 0 && (c.variant == hybrid || c.variant == cluster),
-                                   "variant=hybrid or cluster, and a capacity"}});
+            .only_with = Condition{c.capacity != 0 && (c.variant == hybrid || c.variant == cluster || c.variant == grid),
+                                   "variant=hybrid, cluster or grid, and a capacity"}});
 }
 
 std::vector<FieldInfo> config_field_infos() { return config_infos<TypedConfig>(); }

@@ -71,7 +71,7 @@ struct TypedConfig {
   /// block, hybrid, cluster, grid: blocks of a multiprocessor start one after another, each when the one before it would
   /// have loaded its part of a row at this rate. 0: all at once.
   int stagger_bytes_per_ns = 0;
-  int sized_by_row = 0;  ///< hybrid, cluster with a capacity: 1 if a launch has shared memory for its own columns only
+  int sized_by_row = 0;  ///< hybrid, cluster, grid with a capacity: 1 if a launch has shared memory for its own columns only
 
   /// Throws Error(invalid_argument) with the field, its value and the allowed values.
   static TypedConfig parse(const Config& config);

@@ -56,7 +56,9 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
              " bytes of shared memory for " + number(cols) + " columns; there are " + number(available) + " for each of " +
              number(blocks) + " blocks";
     };
-    const std::int64_t fitting = config.sized_by_row == 1 && shape.least_cols > 0 ? shape.least_cols : shape.cols;
+    // All blocks of a grid run at the same time.
+    const bool fewer_of_wide_rows = config.sized_by_row == 1 && shape.least_cols > 0 && config.variant != Variant::grid;
+    const std::int64_t fitting = fewer_of_wide_rows ? shape.least_cols : shape.cols;
     if (std::string why = why_too_large(fitting, config.min_blocks); !why.empty()) return why;
     if (std::string why = why_too_large(shape.cols, 1); fitting != shape.cols && !why.empty()) return why;
   }

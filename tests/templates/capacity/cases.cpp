@@ -151,6 +151,8 @@ std::vector<Case> rows_in_shared_memory(const DeviceInfo& device) {
   add_sized("cross_entropy", "dtype=f32,reduction=none,gradient=in_place",
             "variant=cluster,blocks_per_row=2,register_vectors=1");
   add_sized("rms_norm", "dtype=bf16", "variant=hybrid,register_vectors=2");
+  add_sized("softmax", "dtype=f32", "variant=grid,blocks_per_row=2,register_vectors=1");
+  add_sized("softmax_backward", "dtype=f32", "variant=grid,blocks_per_row=2,register_vectors=1");
   add_sized("row_program", "", "variant=cluster,blocks_per_row=2,register_vectors=1");
   add("softmax_backward", "dtype=f32", "variant=warp,access=staged,threads=32,lanes=16,rounds=2", {197, 215, 255});
   return cases;

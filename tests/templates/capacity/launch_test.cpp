@@ -43,7 +43,8 @@ TEST(CapacityLaunch, SizedByRowTakesTheSharedMemoryOfTheExactKernel) {
                                  {"cross_entropy", "dtype=f32,reduction=none,gradient=in_place"},
                                  {"layer_norm", "dtype=bf16"},
                                  {"add_rms_norm", "dtype=f32"}})
-    for (const std::string variant : {"hybrid,threads=256,", "cluster,threads=32,blocks_per_row=8,"})
+    for (const std::string variant :
+         {"hybrid,threads=256,", "cluster,threads=32,blocks_per_row=8,", "grid,threads=32,blocks_per_row=8,"})
       for (const auto& [narrow, wide] : {std::pair{16385, 20417}, {16392, 20480}}) {  // at the ends of a bucket
         const ParsedProblemPtr least = parsed(op, 100, narrow, more), most = parsed(op, 100, wide, more);
         ASSERT_EQ(least->capacity(), most->capacity());
@@ -103,6 +104,21 @@ TEST(CapacityLaunch, MinBlocksOfSizedRowsNeedToFitForNarrowRowsOnly) {
   EXPECT_NE(why_invalid("6", 81001, false).find(reason), std::string::npos);
 }
 
+// All blocks of a grid have to run at once, whatever the width.
+TEST(CapacityLaunch, MinBlocksOfAGridNeedToFitForTheWidestRow) {
+  const ParsedProblemPtr problem = parsed("softmax_backward", 10, 66001, "dtype=bf16");
+  const auto why_invalid = [&](const std::string& blocks) {
+    return problem->why_invalid(device(), config_of("variant=grid,threads=128,blocks_per_row=8,register_vectors=1,"
+                                                    "registers=float32,min_blocks=" +
+                                                        blocks,
+                                                    problem->capacity()));
+  };
+  for (const char* sized : {"", ",sized_by_row=1"}) {
+    EXPECT_EQ(why_invalid(std::string("5") + sized), "");
+    EXPECT_NE(why_invalid(std::string("6") + sized).find(" with these settings needs 36864 bytes"), std::string::npos);
+  }
+}
+
 TEST(CapacityLaunch, WidestRowOfABucketFitsIntoABlock) {
   const auto why_invalid = [&](const std::string& sized) {
     const ParsedProblemPtr problem = parsed("softmax", 100, 57352, "dtype=f32");
@@ -115,14 +131,13 @@ TEST(CapacityLaunch, WidestRowOfABucketFitsIntoABlock) {
   EXPECT_NE(why_invalid("").find("needs 262144 bytes of shared memory for 65536 columns"), std::string::npos);
 }
 
-TEST(CapacityLaunch, OnlyHybridsAndClustersOfABucketAreSizedByRow) {
-  for (const char* config :
-       {"variant=grid,threads=64,blocks_per_row=2,register_vectors=1,min_blocks=1,registers=float32,capacity=5120",
-        "variant=hybrid,threads=128,register_vectors=1,min_blocks=1,registers=float32"}) {
+TEST(CapacityLaunch, OnlyRowsInSharedMemoryOfABucketAreSizedByRow) {
+  for (const char* config : {"variant=block,threads=256,min_blocks=1,registers=float32,capacity=5120",
+                             "variant=hybrid,threads=128,register_vectors=1,min_blocks=1,registers=float32"}) {
     const ParsedProblemPtr problem = parsed("softmax", 64, 5120, "dtype=f32");
     EXPECT_EQ(problem->why_invalid(device(), config_of(config, 0)), "");
     EXPECT_EQ(problem->why_invalid(device(), config_of(std::string(config) + ",sized_by_row=1", 0)),
-              "configuration: sized_by_row is 1; allowed: only with variant=hybrid or cluster, and a capacity");
+              "configuration: sized_by_row is 1; allowed: only with variant=hybrid, cluster or grid, and a capacity");
   }
 }
 
