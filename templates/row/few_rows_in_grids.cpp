@@ -51,7 +51,8 @@ Wave fewest_waves(int threads, int min_blocks, const Shape& shape, const DeviceI
 
 /// Returns the number of threads: few, so that each has several vectors in flight, but not so few that most of its vectors
 /// are in shared memory, or that too few warps compute the precise exponentials of float32. With 128 threads in a bucket of
-/// unaligned rows of 16 bits, five vectors of each may cross the end, and the kernel spills: 1.13 to 1.44 of the time of 256.
+/// unaligned rows of 16 bits, five vectors of each may cross the end, and the kernel spills: 1.13 to 1.44 of the time of
+/// 256.
 int threads_for_wave(const TypedConfig& config, const Shape& shape) {
   if (shape.actual_cols != 0 && shape.shifted() && is_narrow(shape)) return 256;
   const bool cheap = shape.inputs == 1 && (shape.keeps_exponentials || size_of(shape.input) < 4);

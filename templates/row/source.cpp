@@ -178,6 +178,11 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
                                  ? "in registers"
                                  : in_registers + " of " + vectors + " vectors in registers, the rest in shared memory";
   const std::string resident = accesses + ": each row is resident on chip (" + places + ") while " + steps + " are computed";
+  const std::string apart = config.stagger_bytes_per_ns == 0
+                                ? ""
+                                : std::string("; blocks of a multiprocessor start ") +
+                                      (config.capacity == 0 ? "" : "up to ") +
+                                      std::to_string(stagger_ns(config, shape, shape.cols)) + " ns apart";
   const std::string each = vectors + (vectors == "1" ? " vector of " : " vectors of ") + vector + " elements";
   switch (config.variant) {
     case Variant::warp:
@@ -191,8 +196,8 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
     case Variant::block:
     case Variant::hybrid:
       parts.algorithm = resident;
-      parts.threads =
-          "one block of " + threads + " threads per row; thread i processes vectors i, i + " + threads + ", ...: " + each;
+      parts.threads = "one block of " + threads + " threads per row; thread i processes vectors i, i + " + threads +
+                      ", ...: " + each + apart;
       return;
     case Variant::cluster:
     case Variant::grid:
@@ -202,7 +207,7 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
                           : "; the blocks of a row exchange their partials once, through tagged words in global memory");
       parts.threads = (config.variant == Variant::cluster ? "one cluster of " : "one group of ") + blocks + " blocks of " +
                       threads + " threads per row; thread i of the group processes vectors i, i + " +
-                      std::to_string(config.members()) + ", ...: " + each;
+                      std::to_string(config.members()) + ", ...: " + each + apart;
       return;
     case Variant::two_pass:
       parts.algorithm = shape.writes ? "two passes compute " + steps + "; the second reads the row again and writes"

@@ -77,6 +77,9 @@ TEST(Stagger, DefaultsStartTogetherWhereThatIsAsFast) {
 TEST(Stagger, ABlockWaitsForItsPartOfARow) {
   // 22 blocks share 246647 floats: 44844 bytes at 19 bytes per ns.
   EXPECT_EQ(delay_of_default("softmax", "rows=23,cols=246647"), "2360");
+  const auto problem = find_op("softmax").parse(test::normalized("softmax", "rows=23,cols=246647"));
+  EXPECT_NE(render(*problem, problem->default_config(h100())).find("blocks of a multiprocessor start 2360 ns apart\n"),
+            std::string::npos);
   // Two inputs.
   const row::TypedConfig backward = default_of("softmax_backward", "rows=33,cols=201993");
   EXPECT_EQ(delay_of_default("softmax_backward", "rows=33,cols=201993"),
