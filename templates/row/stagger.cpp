@@ -25,6 +25,7 @@ int full_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo
 int default_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t least_row_of_block = 7 << 10;
   constexpr int most_of_narrow_loss = 4;  // blocks of a row
+  if (device.arch.number() < 90) return 0;  // not measured
   // Arrays that fit into half of L2 may be there, and arrive sooner. Rows that are only read leave nothing to overlap.
   if (!shape.writes || !shape.reduces || shape.traffic_bytes() < device.l2_bytes / 2) return 0;
   const int full = full_stagger(config, shape, device);

@@ -69,6 +69,7 @@ TEST(Stagger, DefaultsStartTogetherWhereThatIsAsFast) {
         {"softmax", "rows=16,cols=262144,dtype=bf16"},                           // fits into half of L2
         {"softmax", "rows=65536,cols=128"}})
     EXPECT_EQ(rate_of(op, fields), 0) << op << " " << fields << ": " << default_of(op, fields).to_config().text();
+  EXPECT_EQ(rate_of("softmax", "rows=23,cols=246647", generic_device(parse_arch("sm_80"))), 0);
   DeviceInfo unknown = h100();
   unknown.memory_gb_per_s = 0;
   EXPECT_EQ(rate_of("softmax", "rows=23,cols=246647", unknown), 0);
