@@ -1,6 +1,7 @@
 // Completes a configuration of which the user pins some fields.
 
 #include "templates/row/defaults.h"
+#include "templates/row/geometry.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::row {
@@ -39,8 +40,7 @@ Config complete_config(const Config& partial, const Shape& shape, const DeviceIn
   typed = TypedConfig::parse(config);  // rejects unknown fields and values
   if (typed.access == Access::staged && !partial.fields.contains("load")) typed.load = LoadHint::plain;
   // A pinned block size must not fail because of the register bound of another block size.
-  if (typed.bounds_registers() && !partial.fields.contains("min_blocks"))
-    while (typed.min_blocks > 1 && !why_invalid(typed, shape, device).empty()) --typed.min_blocks;
+  if (typed.bounds_registers() && !partial.fields.contains("min_blocks")) lower_min_blocks(typed, shape, device);
   if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())
     throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
   return typed.to_config();

@@ -68,6 +68,11 @@ int parts_of(int tiles, const TypedConfig& config, const Shape& shape);
 /// nothing differs.
 TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device);
 
+/// Lowers min_blocks until the configuration is valid, or to 1.
+inline void lower_min_blocks(TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  while (config.min_blocks > 1 && !why_invalid(config, shape, device).empty()) --config.min_blocks;
+}
+
 /// Returns `config`, or nothing if it is invalid.
 inline std::optional<TypedConfig> if_valid(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   if (!why_invalid(config, shape, device).empty()) return std::nullopt;

@@ -63,7 +63,7 @@ std::optional<TypedConfig> lone_loss(const Shape& shape, const DeviceInfo& devic
   if (!shape.is_loss_alone() || shape.wide() || shape.is_masked()) return std::nullopt;
   std::optional<TypedConfig> config = is_narrow(shape) ? narrow_loss(shape) : wide_loss(shape);
   if (!config) return std::nullopt;
-  while (config->min_blocks > 1 && !why_invalid(*config, shape, device).empty()) --config->min_blocks;
+  lower_min_blocks(*config, shape, device);
   return if_valid(with_hints(*config, shape, device), shape, device);
 }
 

@@ -65,8 +65,8 @@ class Geometries {
 
   std::vector<TypedConfig> all() {
     const bool few_rows = shape_.rows < 2 * device_.sm_count;
-    const bool shares_rows = few_rows && row_bytes() >= 16 << 10;
-    if (row_bytes() <= (full_ ? 8 << 10 : 6 << 10))
+    const bool shares_rows = few_rows && row_bytes(shape_) >= 16 << 10;
+    if (row_bytes(shape_) <= (full_ ? 8 << 10 : 6 << 10))
       for (const TypedConfig& config : staged_to_try(shape_, device_, full_)) add(config);
     for (const TypedConfig& config : small_blocks_to_try(shape_, device_, full_)) add(config);
     if (shape_.few_and_long()) {
@@ -75,24 +75,24 @@ class Geometries {
     }
     if (shares_rows) grids();
     if (!shape_.reduces) readers();
-    if (shape_.is_program && shape_.writes && (shape_.sums_rows() || (full_ && row_bytes() >= 16 << 10)))
+    if (shape_.is_program && shape_.writes && (shape_.sums_rows() || (full_ && row_bytes(shape_) >= 16 << 10)))
       for (const TypedConfig& config : persistents_to_try(shape_, device_, full_)) add(config);
     if (!shape_.writes) {  // one read in every variant: shared memory gains nothing
       for (const TypedConfig& config : lone_losses_to_try(shape_, device_)) add(config);
-      if (row_bytes() >= 4 << 10) readers();
-      if (shares_rows || row_bytes() > 64 << 10) splits();
-      if (row_bytes() <= 8 << 10) warps();
-      if (row_bytes() <= 128 << 10) blocks();
+      if (row_bytes(shape_) >= 4 << 10) readers();
+      if (shares_rows || row_bytes(shape_) > 64 << 10) splits();
+      if (row_bytes(shape_) <= 8 << 10) warps();
+      if (row_bytes(shape_) <= 128 << 10) blocks();
       return std::move(result_);
     }
     if (may_stream(shape_, device_))
       for (const TypedConfig& config : pipelines_to_try(shape_, device_, full_)) add(config);
-    if (!few_rows && row_bytes() >= 48 << 10) hybrids();
-    if (row_bytes() >= (few_rows ? 16 << 10 : 100 << 10)) clusters();
-    if (shares_rows && row_bytes() >= 64 << 10) splits();
-    if (row_bytes() <= (full_ ? 16 << 10 : 8 << 10)) warps();
+    if (!few_rows && row_bytes(shape_) >= 48 << 10) hybrids();
+    if (row_bytes(shape_) >= (few_rows ? 16 << 10 : 100 << 10)) clusters();
+    if (shares_rows && row_bytes(shape_) >= 64 << 10) splits();
+    if (row_bytes(shape_) <= (full_ ? 16 << 10 : 8 << 10)) warps();
     blocks();
-    if ((full_ || !shape_.reduces) && row_bytes() >= 24 << 10 && (few_rows || row_bytes() < 48 << 10)) hybrids();
+    if ((full_ || !shape_.reduces) && row_bytes(shape_) >= 24 << 10 && (few_rows || row_bytes(shape_) < 48 << 10)) hybrids();
     if (full_ || !fits_easily()) two_passes();
     return std::move(result_);
   }
@@ -102,8 +102,7 @@ class Geometries {
     int threads, unroll;
   };
 
-  std::int64_t row_bytes() const { return shape_.cols * shape_.resident_element_bytes(); }
-  bool fits_easily() const { return row_bytes() <= easy_bytes; }
+  bool fits_easily() const { return row_bytes(shape_) <= easy_bytes; }
 
   void add(const TypedConfig& config) {
     if (why_invalid(config, shape_, device_).empty()) result_.push_back(config);
@@ -231,7 +230,7 @@ class Geometries {
         config.threads = threads;
         config.unroll = unroll;
         add(config);
-        if (full_ && row_bytes() >= 128 << 10) {
+        if (full_ && row_bytes(shape_) >= 128 << 10) {
           config.blocks_per_sm = 1;
           add(config);
         }
@@ -320,7 +319,7 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
     }
   };
   // Long rows take long to compile.
-  add(Effort::quick, shape.cols * shape.resident_element_bytes() > easy_bytes ? 14 : 24);
+  add(Effort::quick, row_bytes(shape) > easy_bytes ? 14 : 24);
   if (effort == Effort::full) add(Effort::full, 220);
   return space;
 }

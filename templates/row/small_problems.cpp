@@ -15,7 +15,7 @@ constexpr std::int64_t most_row_bytes = 32 << 10;          ///< blocks share lon
 /// widths serves larger problems, too.
 bool is_small(const Shape& shape, const DeviceInfo& device) {
   return shape.actual_cols == 0 && shape.reduces && !shape.is_program && !shape.wide() && !shape.is_masked() &&
-         shape.cols * shape.resident_element_bytes() <= most_row_bytes &&
+         row_bytes(shape) <= most_row_bytes &&
          shape.rows * shape.vectors_per_row() * shape.inputs <= accesses_of_multiprocessor * device.sm_count;
 }
 

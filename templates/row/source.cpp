@@ -121,7 +121,7 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
 /// Returns the statement that delays a block: by a constant, or in proportion to the columns of a launch.
 std::string stagger(const TypedConfig& config, const Shape& shape, const std::string& params) {
   if (config.stagger_bytes_per_ns == 0) return "";
-  std::string delay = std::to_string(stagger_ns(config, shape, shape.cols));
+  std::string delay = std::to_string(stagger_ns(config, shape));
   if (config.capacity != 0)
     delay = "static_cast<int>(tunesmith::int64{" + delay + "} * params." + (params == "RowParams" ? "" : "row.") +
             "cols / " + std::to_string(shape.cols) + ")";
@@ -178,11 +178,10 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
                                  ? "in registers"
                                  : in_registers + " of " + vectors + " vectors in registers, the rest in shared memory";
   const std::string resident = accesses + ": each row is resident on chip (" + places + ") while " + steps + " are computed";
-  const std::string apart = config.stagger_bytes_per_ns == 0
-                                ? ""
-                                : std::string("; blocks of a multiprocessor start ") +
-                                      (config.capacity == 0 ? "" : "up to ") +
-                                      std::to_string(stagger_ns(config, shape, shape.cols)) + " ns apart";
+  const std::string apart = config.stagger_bytes_per_ns == 0 ? ""
+                                                             : std::string("; blocks of a multiprocessor start ") +
+                                                                   (config.capacity == 0 ? "" : "up to ") +
+                                                                   std::to_string(stagger_ns(config, shape)) + " ns apart";
   const std::string each = vectors + (vectors == "1" ? " vector of " : " vectors of ") + vector + " elements";
   switch (config.variant) {
     case Variant::warp:

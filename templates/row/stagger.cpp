@@ -7,14 +7,6 @@
 #include "templates/row/geometry.h"
 
 namespace tunesmith::row {
-namespace {
-
-std::int64_t bytes_of_block(const TypedConfig& config, const Shape& shape, std::int64_t cols) {
-  return cols * shape.resident_element_bytes() / config.blocks_of_row();
-}
-
-}  // namespace
-
 int full_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   constexpr double reached = 0.76;  // of the peak bandwidth
   if (!config.staggers() || config.min_blocks < 2 || shape.rows_bucket() * config.blocks_of_row() <= device.sm_count)
@@ -24,7 +16,7 @@ int full_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo
 
 int default_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t least_row_of_block = 7 << 10;
-  constexpr int most_of_narrow_loss = 4;  // blocks of a row
+  constexpr int most_of_narrow_loss = 4;    // blocks of a row
   if (device.arch.number() < 90) return 0;  // not measured
   // Arrays that fit into half of L2 may be there, and arrive sooner. Rows that are only read leave nothing to overlap.
   if (!shape.writes || !shape.reduces || shape.traffic_bytes() < device.l2_bytes / 2) return 0;
@@ -44,9 +36,9 @@ int default_stagger(const TypedConfig& config, const Shape& shape, const DeviceI
   }
 }
 
-int stagger_ns(const TypedConfig& config, const Shape& shape, std::int64_t cols) {
+int stagger_ns(const TypedConfig& config, const Shape& shape) {
   if (config.stagger_bytes_per_ns == 0) return 0;
-  return static_cast<int>(bytes_of_block(config, shape, cols) / config.stagger_bytes_per_ns);
+  return static_cast<int>(row_bytes(shape) / config.blocks_of_row() / config.stagger_bytes_per_ns);
 }
 
 }  // namespace tunesmith::row

@@ -11,7 +11,7 @@ int full_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo
 /// Returns the stagger of a default configuration: 0 where it was not faster, and before sm_90.
 int default_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo& device);
 
-/// Returns the delay of a block for each one before it, for rows of `cols` columns.
-int stagger_ns(const TypedConfig& config, const Shape& shape, std::int64_t cols);
+/// Returns the delay of a block for each one before it; of a bucket's kernel, for its widest row.
+int stagger_ns(const TypedConfig& config, const Shape& shape);
 
 }  // namespace tunesmith::row
