@@ -81,7 +81,7 @@ void describe(const TypedConfig& c, Description& d) {
   FieldFacts min_blocks{
       .meaning = "resident blocks per multiprocessor that bound a thread's registers",
       .range = {1, 32},
-      .only_with = with({block, hybrid, cluster, grid, two_pass, pipeline, persistent}, "a variant but warp and split")};
+      .only_with = with({block, hybrid, cluster, grid, two_pass, split, pipeline, persistent}, "a variant but warp")};
   if (c.holds_row()) {
     min_blocks.required = true;
     d.field("min_blocks", c.min_blocks, min_blocks);

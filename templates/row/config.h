@@ -92,9 +92,7 @@ struct TypedConfig {
   std::int64_t vectors_in_registers(const Shape& shape) const noexcept;
   /// Returns whether a row is resident on chip between one read and one write.
   bool holds_row() const noexcept { return variant <= Variant::grid || variant == Variant::persistent; }
-  bool bounds_registers() const noexcept {
-    return (holds_row() && variant != Variant::warp) || variant == Variant::two_pass || variant == Variant::pipeline;
-  }
+  bool bounds_registers() const noexcept { return variant != Variant::warp; }
   bool staggers() const noexcept { return variant >= Variant::block && variant <= Variant::grid; }
   bool has_shared_vectors() const noexcept { return holds_row() && variant >= Variant::hybrid; }
   bool reads_twice() const noexcept { return variant == Variant::two_pass || variant == Variant::split; }

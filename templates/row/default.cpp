@@ -57,11 +57,12 @@ std::optional<TypedConfig> few_long_rows(const Shape& shape, const DeviceInfo& d
 
 /// Returns whether rows occupy three eighths to half of the multiprocessors, and are so short that two or three blocks would
 /// take longer to exchange their partials than one takes to read the row. two_pass takes for 64 rows of 128256 columns on an
-/// H200 0.78 (bf16) and 0.87 (f32) of the time of a grid.
+/// H200 0.78 (bf16) and 0.87 (f32) of the time of a grid. Tiles of other rows have code for their ends: for 52 to 66 of
+/// them, split takes 0.77 to 0.98 of the time of two_pass on an H100, and 0.90 for aligned rows of six tiles (bench/LOG.md).
 bool reads_rows_alone(const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t too_long_bytes = 512 << 10;
-  return shape.is_loss_alone() && shape.rows_bucket() * 8 > device.sm_count * 3 && shape.rows * 2 <= device.sm_count &&
-         shape.cols * size_of(shape.input) <= too_long_bytes;
+  constexpr std::int64_t most_cols = 128 << 10;  // four tiles
+  return shape.is_loss_alone() && !shape.shifted() && shape.rows_bucket() * 8 > device.sm_count * 3 &&
+         shape.rows * 2 <= device.sm_count && shape.cols <= most_cols;
 }
 
 /// Returns whether a grid computes a loss alone with blocks that do not all run at the same time. Two kernels then take 0.71
@@ -182,7 +183,7 @@ TypedConfig default_config(Variant variant, const Shape& shape, const DeviceInfo
     case Variant::cluster: return with_hints(cluster_default(shape, device), shape, device);
     case Variant::grid: return with_hints(grid_default(shape, device), shape, device);
     case Variant::two_pass: return with_hints(two_pass_default(shape, device), shape, device);
-    case Variant::split: return with_hints(split_default(shape), shape, device);
+    case Variant::split: return with_hints(split_default(shape, device), shape, device);
     case Variant::pipeline: return pipeline_default(shape, device);
     case Variant::persistent: break;
   }

@@ -64,11 +64,12 @@ std::optional<TypedConfig> unaligned_hybrid(const Shape& shape, const DeviceInfo
 // several_blocks.cpp: rows that several blocks share.
 
 TypedConfig grid_default(const Shape& shape, const DeviceInfo& device);
-TypedConfig split_default(const Shape& shape);
+TypedConfig split_default(const Shape& shape, const DeviceInfo& device);
 
 /// Returns a valid split whose blocks of 128 threads read one tile of a row of more than 64 KiB each, for losses alone of at
 /// least the size of L2; nothing for others. Blocks of a whole row leave multiprocessors without work at the end: with 4.4
-/// rows for each, some have 5. On an H100, 0.91 to 0.99 of the time of two_pass (bench/LOG.md). With cache hints.
+/// rows for each, some have 5. On an H100, 0.91 to 0.99 of the time of two_pass, and up to four times L2 another 0.92 to 1.0
+/// with more resident blocks (bench/LOG.md). With cache hints.
 std::optional<TypedConfig> loss_in_tiles(const Shape& shape, const DeviceInfo& device);
 
 // two_passes.cpp: rows that are read twice, or once and reduced to a few numbers.

@@ -12,7 +12,9 @@ namespace {
 constexpr double enough_bytes_of_blocks = 128 << 10;
 constexpr double enough_bytes_of_warps = 40 << 10;
 // Gradients that almost fit into L2 take a few waves of rows: more threads shorten each of them (0.93 to 0.98 on an H100).
-constexpr double share_of_few_waves = 0.5;
+// Three rows of 24 KiB on a multiprocessor, or two of 32 KiB, are too few, though: four and three take 0.98 to 1.01 of the
+// time.
+constexpr double share_of_few_waves = 0.66;
 // Measured on an H200 (bench/LOG.md): registers per thread that hold the row in the configurations that tuning selects.
 constexpr double wanted_of_blocks = 32;
 constexpr double wanted_of_warps = 16;

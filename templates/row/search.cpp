@@ -265,13 +265,19 @@ class Geometries {
   }
 
   void splits() {
-    for (const auto [threads, unroll] :
-         full_ ? std::vector<Tile>{{128, 4}, {128, 8}, {256, 4}, {512, 4}} : std::vector<Tile>{{128, 4}, {128, 8}, {256, 4}})
+    struct Part {
+      int threads, unroll, min_blocks;
+    };
+    std::vector<Part> parts{{128, 4, 1}, {128, 8, 1}, {256, 4, 1}};
+    if (full_) parts.push_back({512, 4, 1});
+    if (!shape_.writes) parts.insert(parts.begin() + 2, {{128, 4, 10}, {256, 4, 4}});
+    for (const Part& part : parts)
       for (const int tiles : full_ ? std::vector<int>{1, 2, 4} : std::vector<int>{1}) {
         TypedConfig config;
         config.variant = Variant::split;
-        config.threads = threads;
-        config.unroll = unroll;
+        config.threads = part.threads;
+        config.unroll = part.unroll;
+        config.min_blocks = part.min_blocks;
         config.blocks_per_row = parts_of(tiles, config, shape_);
         if (config.blocks_per_row > 1) add(config);
       }

@@ -7,6 +7,23 @@
 #include "templates/row/geometry.h"
 
 namespace tunesmith::row {
+namespace {
+
+/// Returns the blocks of a multiprocessor that bound the registers to 48 a thread: 10 of 128 threads instead of 6 or 7.
+/// Label smoothing, argmax and soft caps would spill.
+int many_blocks(const Shape& shape) noexcept { return shape.more_registers == 0 ? 10 : 6; }
+
+/// Returns blocks that read a tile of a row without a gradient each.
+TypedConfig loss_tiles(int unroll, int min_blocks) {
+  TypedConfig config;
+  config.variant = Variant::split;
+  config.threads = 128;
+  config.unroll = unroll;
+  config.min_blocks = min_blocks;
+  return config;
+}
+
+}  // namespace
 
 TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
   TypedConfig config;
@@ -18,27 +35,28 @@ TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
   return config;
 }
 
-TypedConfig split_default(const Shape& shape) {
+TypedConfig split_default(const Shape& shape, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::split;
   config.unroll = 4;
   config.threads = 256;
+  if (shape.is_loss_alone() && !shape.wide()) config = loss_tiles(4, many_blocks(shape));
   config.blocks_per_row = std::max(2, parts_of(1, config, shape));
+  lower_min_blocks(config, shape, device);
   return config;
 }
 
 std::optional<TypedConfig> loss_in_tiles(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t long_row_bytes = 64 << 10;
   const bool wide = size_of(shape.input) >= 4;
-  const std::int64_t row_bytes = shape.cols * size_of(shape.input);
-  if (!shape.is_loss_alone() || shape.wide() || shape.rows * 2 <= device.sm_count || row_bytes <= long_row_bytes ||
-      shape.rows * row_bytes < device.l2_bytes)
+  if (!shape.is_loss_alone() || shape.wide() || shape.rows * 2 <= device.sm_count || row_bytes(shape) <= long_row_bytes ||
+      shape.rows * row_bytes(shape) < device.l2_bytes)
     return std::nullopt;
-  TypedConfig config;
-  config.variant = Variant::split;
-  config.threads = 128;
-  config.unroll = wide ? 4 : 8;
+  // With many waves of blocks, a larger tile costs less than more resident blocks gain.
+  const bool few_waves = !wide && shape.traffic_bytes() <= 4 * device.l2_bytes;
+  TypedConfig config = few_waves ? loss_tiles(4, many_blocks(shape)) : loss_tiles(wide ? 4 : 8, 1);
   config.blocks_per_row = parts_of(1, config, shape);
+  lower_min_blocks(config, shape, device);
   return if_valid(with_hints(config, shape, device), shape, device);
 }
 

@@ -160,13 +160,16 @@ TEST(CrossEntropyDescriptor, DefaultsFillAMultiprocessor) {
                    {"rows=8192,cols=32000,dtype=bf16", "variant=two_pass,threads=128,unroll=8,min_blocks=9,"}});
 }
 
-// Longer rows of losses that do not fit into L2 are split into tiles, so that all multiprocessors end together.
+// Longer rows of losses that do not fit into L2 are split into tiles, so that all multiprocessors end together. Up to four
+// times L2 (50 MB), rows of 16 bits have more and smaller tiles.
 TEST(CrossEntropyDescriptor, DefaultsSplitLongRowsIntoTiles) {
-  expect_defaults({{"rows=8192,cols=32000", "variant=split,threads=128,unroll=4,blocks_per_row=16,"},
-                   {"rows=400,cols=200000,dtype=bf16", "variant=split,threads=128,unroll=8,blocks_per_row=25,"},
-                   {"rows=100,cols=250000", "variant=split,threads=128,unroll=4,blocks_per_row=123,"},
-                   {"rows=100,cols=4000000", "variant=split,threads=128,unroll=4,blocks_per_row=1024,"},
-                   {"rows=4096,cols=262144,dtype=bf16", "variant=split,threads=128,unroll=8,blocks_per_row=32,"}});
+  expect_defaults(
+      {{"rows=8192,cols=32000", "variant=split,threads=128,unroll=4,blocks_per_row=16,load="},
+       {"rows=400,cols=200000,dtype=bf16", "variant=split,threads=128,unroll=4,blocks_per_row=49,min_blocks=10,"},
+       {"rows=800,cols=200000,dtype=bf16", "variant=split,threads=128,unroll=8,blocks_per_row=25,load="},
+       {"rows=100,cols=250000", "variant=split,threads=128,unroll=4,blocks_per_row=123,load="},
+       {"rows=100,cols=4000000", "variant=split,threads=128,unroll=4,blocks_per_row=1024,"},
+       {"rows=4096,cols=262144,dtype=bf16", "variant=split,threads=128,unroll=8,blocks_per_row=32,"}});
 }
 
 // Problems whose rows are all on the chip at once have few accesses for each thread.
@@ -209,7 +212,9 @@ TEST(CrossEntropyDescriptor, OneBlockReadsARowIfRowsTakeAThirdOfTheDevice) {
       {{"rows=64,cols=128256,dtype=bf16", "variant=two_pass,threads=1024,unroll=4,blocks_per_sm=0,load=streaming,"},
        {"rows=64,cols=128256", "variant=two_pass,threads=1024,unroll=8,blocks_per_sm=0,load=streaming,"},
        {"rows=64,cols=262144", "variant=split,"},
-       {"rows=29,cols=869723,dtype=bf16", "variant=split,"},
+       {"rows=60,cols=200000,dtype=bf16", "variant=split,threads=128,unroll=4,blocks_per_row=49,min_blocks=10,"},
+       {"rows=64,cols=128257,dtype=bf16", "variant=split,"},
+       {"rows=29,cols=869723,dtype=bf16", "variant=split,threads=128,unroll=4,blocks_per_row=213,min_blocks=10,"},
        {"rows=16,cols=262144", "variant=grid,threads=256,blocks_per_row=32,"},
        {"rows=32,cols=128256,dtype=bf16", "variant=grid,"},
        {"rows=1,cols=262144,dtype=bf16", "variant=grid,threads=256,blocks_per_row=32,register_vectors=4,"}});
