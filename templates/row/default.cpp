@@ -143,7 +143,7 @@ TypedConfig resident_rows(const Shape& shape, const DeviceInfo& device) {
 /// Returns a configuration, or nothing if the rule has none for such rows.
 using Rule = std::optional<TypedConfig> (*)(const Shape& shape, const DeviceInfo& device);
 
-constexpr std::array<Rule, 16> rules{
+constexpr std::array<Rule, 17> rules{
     loss_in_tiles,         // losses alone of long rows
     small_problem,         // all rows on the chip at once
     lone_loss,             // losses alone of short and medium rows
@@ -160,6 +160,7 @@ constexpr std::array<Rule, 16> rules{
     rows_with_sums,        // gradients of weights
     streamed_rows,         // pipelines
     unaligned_hybrid,      // long rows of 16 bits without alignment
+    gradient_hybrid,       // gradients of softmax with aligned rows of 16 bits
 };
 
 }  // namespace

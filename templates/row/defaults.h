@@ -56,6 +56,13 @@ TypedConfig hybrid_default(const Shape& shape, const DeviceInfo& device);
 /// has no fence (bench/LOG.md). With more of a row in registers, kernels would spill at the exchange.
 TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device);
 
+/// Returns a valid hybrid of 128 threads for gradients of softmax with aligned rows of 16 bits, 4096 columns and more, that
+/// take two to four times L2; nothing for others. On an H100, 0.97 to 1.0 of the time of blocks with rows in registers,
+/// which need more threads for smaller problems (bench/LOG.md). With cache hints.
+std::optional<TypedConfig> gradient_hybrid(const Shape& shape, const DeviceInfo& device);
+/// Returns such hybrids for gradients of softmax, and a block with values in float32 for rows of 16 bits.
+std::vector<TypedConfig> gradients_to_try(const Shape& shape, const DeviceInfo& device);
+
 /// Returns a valid hybrid for rows of 16 bits without alignment: blocks of 256 threads with few vectors in registers,
 /// because whole vectors have code for both ends of a row. On an H200, 0.87 to 1.02 of the time of blocks with rows in
 /// registers (bench/LOG.md). With cache hints.

@@ -85,6 +85,7 @@ class Geometries {
       if (row_bytes(shape_) <= 128 << 10) blocks();
       return std::move(result_);
     }
+    for (const TypedConfig& config : gradients_to_try(shape_, device_)) add(config);
     if (may_stream(shape_, device_))
       for (const TypedConfig& config : pipelines_to_try(shape_, device_, full_)) add(config);
     if (!few_rows && row_bytes(shape_) >= 48 << 10) hybrids();

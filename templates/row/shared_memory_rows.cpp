@@ -20,6 +20,24 @@ TypedConfig keeping_exponentials(TypedConfig config, const Shape& shape, const D
   return shape.keeps_exponentials && why_invalid(converted, shape, device).empty() ? converted : config;
 }
 
+/// Returns a block of 128 threads with a few vectors of each input in registers and the rest in shared memory.
+TypedConfig small_hybrid(int register_vectors, int min_blocks, const Shape& shape) {
+  TypedConfig config;
+  config.variant = Variant::hybrid;
+  config.threads = 128;
+  config.register_vectors = register_vectors;
+  config.min_blocks = min_blocks;
+  config.registers = may_pack(shape) ? Registers::packed : Registers::float32;
+  return config;
+}
+
+/// Returns whether rows are those of softmax gradients that a block can hold in shared memory.
+bool is_gradient_of_block(const Shape& shape) {
+  constexpr std::int64_t least_bytes = 12 << 10, most_bytes = 64 << 10;
+  return shape.backward() && !shape.is_program && !shape.is_masked() && !shape.wide() && row_bytes(shape) >= least_bytes &&
+         row_bytes(shape) <= most_bytes;
+}
+
 }  // namespace
 
 TypedConfig hybrid_default(const Shape& shape, const DeviceInfo& device) {
@@ -66,6 +84,30 @@ std::optional<TypedConfig> unaligned_hybrid(const Shape& shape, const DeviceInfo
     if (why_invalid(config, shape, device).empty()) return with_hints(config, shape, device);
   }
   return std::nullopt;
+}
+
+std::optional<TypedConfig> gradient_hybrid(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t least_cols = 4096;
+  if (!is_gradient_of_block(shape) || !is_narrow(shape) || shape.shifted() || shape.cols < least_cols ||
+      shape.actual_cols != 0 || shape.traffic_bytes() <= 2 * device.l2_bytes || shape.traffic_bytes() >= 4 * device.l2_bytes)
+    return std::nullopt;
+  TypedConfig config = small_hybrid(1, 8, shape);
+  lower_min_blocks(config, shape, device);
+  return if_valid(with_hints(config, shape, device), shape, device);
+}
+
+std::vector<TypedConfig> gradients_to_try(const Shape& shape, const DeviceInfo& device) {
+  std::vector<TypedConfig> list;
+  if (!is_gradient_of_block(shape)) return list;
+  const auto add = [&](const TypedConfig& config) {
+    if (why_invalid(config, shape, device).empty()) list.push_back(config);
+  };
+  TypedConfig converted;  // once, for both passes
+  converted.threads = 128;
+  bound_registers(converted, shape, device);
+  if (is_narrow(shape)) add(converted);
+  for (const auto& [vectors, blocks] : {std::pair{1, 8}, {1, 4}, {2, 6}, {4, 6}}) add(small_hybrid(vectors, blocks, shape));
+  return list;
 }
 
 }  // namespace tunesmith::row

@@ -214,6 +214,24 @@ TEST(SoftmaxDefault, UsesTheSmallestClusterThatHoldsTheRow) {
           {"log_softmax", "cols=262144,dtype=bf16", "variant=cluster,threads=128,blocks_per_row=16,"}});
 }
 
+// Of gradients of 16 bits, blocks with most of a row in shared memory are faster between two and four times L2 (50 MB) only;
+// with rows in registers, at least 84 KiB are in flight if arrays almost fit into L2.
+TEST(SoftmaxDefault, GradientsHaveEnoughRowsInFlight) {
+  const std::string hybrid = "variant=hybrid,threads=128,register_vectors=1,min_blocks=8,registers=packed,";
+  expect(
+      default_of, "",
+      {
+          {"softmax_backward", "rows=8192,cols=4096,dtype=bf16", hybrid},
+          {"softmax_backward", "rows=4664,cols=6432,dtype=bf16", hybrid},
+          {"softmax_backward", "rows=4664,cols=6433,dtype=bf16", "variant=block,"},
+          {"softmax_backward", "rows=2048,cols=4096,dtype=bf16", "variant=block,"},
+          {"softmax_backward", "rows=16087,cols=4144,dtype=bf16", "variant=block,"},
+          {"softmax_backward", "rows=1120,cols=3081", "variant=block,threads=160,min_blocks=4,registers=float32,"},
+          {"softmax_backward", "rows=833,cols=4001", "variant=block,threads=256,min_blocks=3,registers=float32,"},
+          {"softmax_backward", "rows=1110,cols=6001,dtype=bf16", "variant=block,threads=128,min_blocks=5,registers=packed,"},
+      });
+}
+
 // Of few rows, more blocks than they need share each, unless these would hold too little. Where few blocks of the largest
 // clusters would be on a multiprocessor, it has larger blocks or a grid. Many rows that a block holds stay in one.
 TEST(SoftmaxDefault, BlocksOfLongRowsAreSmall) {
