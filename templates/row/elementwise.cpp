@@ -21,9 +21,8 @@ TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device) {
     return config;
   }
   constexpr std::int64_t long_bytes = 32 << 10, too_long_bytes = 64 << 10;  // of a resident row
-  const std::int64_t row_bytes = shape.cols * shape.resident_element_bytes();
-  const bool long_row = shape.inputs > 1 && vectors && !shape.shifted() && row_bytes >= long_bytes;
-  if (long_row && row_bytes <= too_long_bytes) {
+  const bool long_row = shape.inputs > 1 && vectors && !shape.shifted() && row_bytes(shape) >= long_bytes;
+  if (long_row && row_bytes(shape) <= too_long_bytes) {
     // Most of a row is copied to shared memory while the rest is loaded; longer rows pass through.
     TypedConfig hybrid;
     hybrid.variant = Variant::hybrid;

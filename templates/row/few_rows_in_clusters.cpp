@@ -98,7 +98,7 @@ bool has_enough_rows(const Cluster& cluster, const Shape& shape, const DeviceInf
   const double blocks = static_cast<double>(shape.rows_bucket() * cluster.blocks) / device.sm_count;
   if (has_large_blocks(shape)) return blocks >= (cluster.blocks == 4 && shape.shifted() ? few : many);
   if (!is_narrow(shape)) return blocks >= many;
-  const std::int64_t bytes_of_block = shape.cols * shape.resident_element_bytes() / cluster.blocks;
+  const std::int64_t bytes_of_block = row_bytes(shape) / cluster.blocks;
   if (bytes_of_block <= moderate_bytes * shape.inputs)
     return blocks >= (shape.is_loss() && !has_code_for_ends(shape) ? few : least);
   return blocks >= (bytes_of_block <= many_bytes ? usual : many);

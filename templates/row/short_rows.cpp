@@ -52,7 +52,7 @@ std::int64_t most_bytes_of_short_rows(const Shape& shape) noexcept {
 }  // namespace
 
 bool is_short_unaligned(const Shape& shape) noexcept {
-  return shape.shifted() && shape.cols * shape.resident_element_bytes() <= most_bytes_of_short_rows(shape);
+  return shape.shifted() && row_bytes(shape) <= most_bytes_of_short_rows(shape);
 }
 
 TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device) {
