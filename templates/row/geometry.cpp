@@ -46,7 +46,7 @@ bool share_row(TypedConfig& config, int threads, int vectors, const Shape& shape
   config.blocks_per_row = static_cast<int>(std::clamp<std::int64_t>(blocks, 2, 1024));
   config.min_blocks = 1;
   bound_registers(config, shape, device);
-  while (config.min_blocks > 1 && !why_invalid(config, shape, device).empty()) --config.min_blocks;
+  lower_min_blocks(config, shape, device);
   return blocks >= 2 && why_invalid(config, shape, device).empty();
 }
 

@@ -13,11 +13,10 @@ namespace {
 /// Label smoothing, argmax and soft caps would spill.
 int many_blocks(const Shape& shape) noexcept { return shape.more_registers == 0 ? 10 : 6; }
 
-/// Returns blocks that read a tile of a row without a gradient each.
-TypedConfig loss_tiles(int unroll, int min_blocks) {
+TypedConfig split_of(int threads, int unroll, int min_blocks) {
   TypedConfig config;
   config.variant = Variant::split;
-  config.threads = 128;
+  config.threads = threads;
   config.unroll = unroll;
   config.min_blocks = min_blocks;
   return config;
@@ -36,11 +35,8 @@ TypedConfig grid_default(const Shape& shape, const DeviceInfo& device) {
 }
 
 TypedConfig split_default(const Shape& shape, const DeviceInfo& device) {
-  TypedConfig config;
-  config.variant = Variant::split;
-  config.unroll = 4;
-  config.threads = 256;
-  if (shape.is_loss_alone() && !shape.wide()) config = loss_tiles(4, many_blocks(shape));
+  const bool lone_loss = shape.is_loss_alone() && !shape.wide();
+  TypedConfig config = lone_loss ? split_of(128, 4, many_blocks(shape)) : split_of(256, 4, 1);
   config.blocks_per_row = std::max(2, parts_of(1, config, shape));
   lower_min_blocks(config, shape, device);
   return config;
@@ -54,7 +50,7 @@ std::optional<TypedConfig> loss_in_tiles(const Shape& shape, const DeviceInfo& d
     return std::nullopt;
   // With many waves of blocks, a larger tile costs less than more resident blocks gain.
   const bool few_waves = !wide && shape.traffic_bytes() <= 4 * device.l2_bytes;
-  TypedConfig config = few_waves ? loss_tiles(4, many_blocks(shape)) : loss_tiles(wide ? 4 : 8, 1);
+  TypedConfig config = few_waves ? split_of(128, 4, many_blocks(shape)) : split_of(128, wide ? 4 : 8, 1);
   config.blocks_per_row = parts_of(1, config, shape);
   lower_min_blocks(config, shape, device);
   return if_valid(with_hints(config, shape, device), shape, device);

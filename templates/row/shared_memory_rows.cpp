@@ -98,14 +98,14 @@ std::optional<TypedConfig> gradient_hybrid(const Shape& shape, const DeviceInfo&
 std::vector<TypedConfig> gradients_to_try(const Shape& shape, const DeviceInfo& device) {
   std::vector<TypedConfig> list;
   if (!is_gradient_of_block(shape)) return list;
-  const auto add = [&](const TypedConfig& config) {
-    if (why_invalid(config, shape, device).empty()) list.push_back(config);
-  };
-  TypedConfig converted;  // once, for both passes
-  converted.threads = 128;
-  bound_registers(converted, shape, device);
-  if (is_narrow(shape)) add(converted);
-  for (const auto& [vectors, blocks] : {std::pair{1, 8}, {1, 4}, {2, 6}, {4, 6}}) add(small_hybrid(vectors, blocks, shape));
+  if (is_narrow(shape)) {
+    TypedConfig converted;  // once, for both passes
+    converted.threads = 128;
+    bound_registers(converted, shape, device);
+    list.push_back(converted);
+  }
+  for (const auto& [vectors, blocks] : {std::pair{1, 8}, {1, 4}, {2, 6}, {4, 6}})
+    list.push_back(small_hybrid(vectors, blocks, shape));
   return list;
 }
 

@@ -3,39 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include <initializer_list>
-#include <optional>
-
 #include "templates/row/model.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/templates/softmax/defaults.h"
 
 namespace tunesmith {
 namespace {
 
-DeviceInfo h100() { return generic_device(parse_arch("sm_90a")); }
-
-std::string default_of(std::string_view op, const std::string& fields) {
-  return find_op(op).parse(test::normalized(op, fields))->default_config(h100()).text();
-}
-
-std::string default_of_bucket(std::string_view op, const std::string& fields) {
-  const std::optional<Config> config = find_op(op).parse(test::normalized(op, fields))->capacity_config(h100());
-  return config ? config->text() : "";
-}
-
-struct Expectation {
-  const char *op, *fields;
-  std::string config;
-};
-
-/// Expects configurations that begin with these texts. `rows` precedes the fields of each.
-void expect(std::string (*config_of)(std::string_view, const std::string&), const std::string& rows,
-            std::initializer_list<Expectation> expectations) {
-  for (const auto& [op, fields, config] : expectations) {
-    const std::string found = config_of(op, rows + fields);
-    EXPECT_TRUE(found.starts_with(config)) << op << " " << fields << ": " << found;
-  }
-}
+using test::default_of;
+using test::default_of_bucket;
+using test::expect;
+using test::h100;
 
 // Two exceptions: for 12672 columns the default has 288 threads with 11 vectors each, which the tuner did not try; it chose
 // 256. Clusters of small blocks are not in these records: they are faster or level on an H100 and an H200 (bench/LOG.md).
@@ -265,59 +242,6 @@ TEST(SoftmaxDefault, LongRowsStreamWhereThatIsFaster) {
           {"softmax", "rows=1024,cols=131072,dtype=bf16,mask=keep", "variant=cluster,"}});
 }
 
-// Clusters of 8 blocks with 256 threads where small ones would be too few.
-TEST(SoftmaxDefault, ClustersShareFewLongRows) {
-  constexpr const char* of_8 = "variant=cluster,threads=256,blocks_per_row=8,";
-  constexpr const char* small_8 = "variant=cluster,threads=128,blocks_per_row=8,";
-  constexpr const char* small_16 = "variant=cluster,threads=128,blocks_per_row=16,";
-  const auto aligned = {
-      Expectation{"softmax", "rows=75,cols=66528", small_8},
-      Expectation{"softmax", "rows=43,cols=101232", small_16},
-      Expectation{"softmax", "rows=57,cols=81120,dtype=bf16", of_8},
-      Expectation{"softmax", "rows=8,cols=120000,dtype=bf16", of_8},
-      Expectation{"softmax", "rows=8,cols=320000,dtype=bf16", "variant=grid,"},
-      Expectation{"softmax_backward", "rows=82,cols=75992,dtype=bf16", small_8},
-      Expectation{"cross_entropy", "rows=75,cols=66528,dtype=bf16,gradient=in_place", small_8},
-      Expectation{"softmax_backward", "rows=101,cols=35200", small_8},
-      Expectation{"softmax_backward", "rows=75,cols=66528", small_16},
-      Expectation{"cross_entropy", "rows=130,cols=66000,gradient=in_place", small_8},
-      Expectation{"layer_norm", "rows=60,cols=200000,dtype=bf16", small_16},
-  };
-  expect(default_of, "", aligned);
-  expect(default_of_bucket, "", aligned);
-}
-
-// In a kernel for a bucket of unaligned rows, each vector in registers has code for their ends; of 16 bits also in that for
-// the width.
-TEST(SoftmaxDefault, ClustersShareFewUnalignedRows) {
-  constexpr const char* large = "variant=cluster,threads=256,blocks_per_row=8,";
-  constexpr const char* small_8 = "variant=cluster,threads=128,blocks_per_row=8,";
-  constexpr const char* small_16 = "variant=cluster,threads=128,blocks_per_row=16,";
-  expect(
-      default_of, "",
-      {{"softmax", "rows=60,cols=71755", std::string(small_16) + "register_vectors=8,"},
-       {"softmax", "rows=46,cols=70001,dtype=bf16", std::string(large) + "register_vectors=5,"},
-       {"softmax", "rows=150,cols=99999", std::string(small_16) + "register_vectors=8,"},
-       {"softmax_backward", "rows=40,cols=70001,dtype=bf16", std::string(small_16) + "register_vectors=1,"},
-       {"cross_entropy", "rows=150,cols=99999,dtype=bf16,gradient=in_place", std::string(small_8) + "register_vectors=1,"}});
-  expect(
-      default_of_bucket, "",
-      {{"softmax", "rows=60,cols=71755", std::string(small_16) + "register_vectors=4,"},
-       {"softmax", "rows=46,cols=70001,dtype=bf16", std::string(large) + "register_vectors=4,"},
-       {"softmax", "rows=150,cols=99999", std::string(small_16) + "register_vectors=4,"},
-       {"softmax_backward", "rows=40,cols=70001,dtype=bf16", std::string(small_16) + "register_vectors=1,"},
-       {"cross_entropy", "rows=150,cols=99999,dtype=bf16,gradient=in_place", std::string(small_8) + "register_vectors=1,"}});
-}
-
-// A kernel for a bucket has the same blocks for the same rows: the number of rows is in its class.
-TEST(SoftmaxDefault, FewRowsThatAreReadOnce) {
-  for (const auto& defaults : {default_of, default_of_bucket})
-    expect(defaults, "reduction=none,dtype=bf16,",
-           {{"cross_entropy", "rows=40,cols=70001", "variant=grid,"},
-            {"cross_entropy", "rows=46,cols=70001", "variant=grid,"},
-            {"cross_entropy", "rows=64,cols=128256", "variant=two_pass,"}});
-}
-
 // A lane that holds a row of several vectors streams them only where the rows are few enough for L2.
 TEST(SoftmaxDefault, RowsOfOneLane) {
   expect(default_of, "reduction=none,dtype=bf16,",
@@ -327,67 +251,6 @@ TEST(SoftmaxDefault, RowsOfOneLane) {
   expect(default_of_bucket, "reduction=none,dtype=bf16,",
          {{"cross_entropy", "rows=400000,cols=40", "variant=warp,threads=64,lanes=2,load=streaming,"},
           {"cross_entropy", "rows=3000000,cols=40", "variant=warp,threads=128,lanes=1,load=plain,"}});
-}
-
-// Blocks of a grid hold all rows at once, or those of a wave, and fill the device.
-TEST(SoftmaxDefault, FewLongRowsFillTheDevice) {
-  const auto expect_use = [](const char* name, const std::string& fields, const Config& config, std::int64_t rows,
-                             int most_waves, double least_use) {
-    ASSERT_EQ(config.variant(), "grid") << name << " " << fields << ": " << config.text();
-    const row::TypedConfig typed = row::TypedConfig::parse(config);
-    const std::int64_t held = std::int64_t{typed.min_blocks} * h100().sm_count, groups = held / typed.blocks_per_row;
-    const std::int64_t waves = (rows + groups - 1) / groups;
-    EXPECT_LE(waves, most_waves) << name << " " << fields << ": " << config.text();
-    EXPECT_GE(static_cast<double>(rows * typed.blocks_per_row), least_use * static_cast<double>(held * waves))
-        << name << " " << fields << ": " << config.text();
-  };
-  const struct {
-    const char* op;
-    std::int64_t rows, cols;
-    const char* more;
-    int waves;
-  } problems[] = {
-      {"softmax", 24, 232138, "", 1},
-      {"cross_entropy", 13, 456504, ",dtype=bf16,gradient=in_place", 1},
-      {"softmax", 1, 1 << 20, "", 1},
-      {"softmax_backward", 24, 837473, "", 4},
-      {"softmax_backward", 121, 619041, ",dtype=bf16", 9},
-      {"cross_entropy", 29, 869723, ",dtype=bf16,gradient=in_place", 2},
-  };
-  for (const auto& [op, rows, cols, more, waves] : problems) {
-    const std::string fields = "rows=" + std::to_string(rows) + ",cols=" + std::to_string(cols) + more;
-    const auto problem = find_op(op).parse(test::normalized(op, fields));
-    expect_use(op, fields, problem->default_config(h100()), rows, waves, 0.78);
-    const std::optional<Config> bucket = problem->capacity_config(h100());
-    ASSERT_TRUE(bucket);
-    expect_use(op, fields, *bucket, rows, waves + 1, 0.75);
-  }
-}
-
-// All numbers of rows of a bucket need as many waves.
-TEST(SoftmaxDefault, BucketsOfFewLongRowsAreNarrow) {
-  const auto bucket = [](std::int64_t rows, std::int64_t cols) {
-    row::Shape shape;
-    shape.rows = rows;
-    shape.cols = cols;
-    return shape.rows_bucket();
-  };
-  EXPECT_EQ(bucket(5, 65536), 5);
-  EXPECT_EQ(bucket(17, 65536), 18);
-  EXPECT_EQ(bucket(75, 65536), 80);
-  EXPECT_EQ(bucket(256, 65536), 256);
-  EXPECT_EQ(bucket(257, 65536), 512);
-  EXPECT_EQ(bucket(75, 1024), 128) << "short rows";
-  // All widths of a bucket of columns are on the same side.
-  EXPECT_EQ(bucket(75, 20480), 128);
-  EXPECT_EQ(bucket(75, 20484), 80);
-  EXPECT_EQ(bucket(200, 28672), 256);
-  EXPECT_EQ(bucket(200, 28676), 208);
-  for (std::int64_t rows = 1; rows <= 256; ++rows) {
-    EXPECT_GE(bucket(rows, 65536), rows);
-    EXPECT_LE(bucket(rows, 65536), rows + rows / 8 + 1);
-    EXPECT_EQ(bucket(bucket(rows, 65536), 65536), bucket(rows, 65536));
-  }
 }
 
 TEST(SoftmaxDefault, HasNoCliffsBetweenAdjacentColumns) {
