@@ -106,7 +106,9 @@ std::optional<TypedConfig> rows_of_warps(const Shape& shape, const DeviceInfo& d
   constexpr int most_narrow_vectors_of_a_lane = 6;
   const int arrays = shape.inputs + (shape.is_masked() ? 1 : 0);
   const bool narrow = size_of(shape.input) < 4 && arrays == 1;
-  const int most_vectors = narrow ? most_narrow_vectors_of_a_lane : most_vectors_of_a_lane;
+  int most_vectors = narrow ? most_narrow_vectors_of_a_lane : most_vectors_of_a_lane;
+  // Of rows that lanes sort, more of them have less each.
+  if (shape.chosen_columns > 0) most_vectors /= 2;
   const TypedConfig warp = default_config(Variant::warp, shape, device);
   if (warp.vectors_per_thread(shape) * arrays > most_vectors) return std::nullopt;
   return if_valid(warp, shape, device);

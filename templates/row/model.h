@@ -20,6 +20,9 @@ struct Expectation {
   double value() const noexcept { return resident * (1 + lane_use) / 2; }
 };
 
+/// Returns the registers per lane that should hold the row of a warp.
+double wanted_values_of_warps(const Shape& shape);
+
 /// Evaluates a warp or block configuration.
 Expectation expectation(const TypedConfig& config, const Shape& shape, const DeviceInfo& device);
 

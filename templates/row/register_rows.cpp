@@ -1,5 +1,7 @@
 // Defaults of warps and blocks that keep rows in registers.
 
+#include <algorithm>
+
 #include "templates/row/defaults.h"
 #include "templates/row/geometry.h"
 #include "templates/row/model.h"
@@ -15,6 +17,7 @@ constexpr double most_masked_values = 32;
 /// exchanges of losses cost more than a few more loads (bench/LOG.md).
 std::int64_t vectors_of_lane(const Shape& shape) {
   const bool wide = size_of(shape.input) >= 4;
+  if (shape.chosen_columns > 0) return std::max(1, static_cast<int>(wanted_values_of_warps(shape)) / shape.vector());
   if ((!shape.writes && shape.reduces) || (shape.keeps_exponentials && !wide)) return 6;
   if (shape.inputs > 1) return shape.vectors_per_row() <= 32 ? 2 : 3;
   return shape.vectors_per_row() <= (wide ? 24 : 32) ? 3 : 4;

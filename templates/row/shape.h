@@ -48,6 +48,7 @@ struct Shape {
   int more_registers = 0;           ///< additional registers per thread that the operation needs
   int exchanged_floats = 2;         ///< largest partial result that threads exchange; grid has room for 8
   int exchanges = 1;                ///< reductions of a row one after another
+  int chosen_columns = 0;           ///< of a row, which a row program chooses from sorted lists of each thread
   int more_smem_bytes = 0;          ///< static shared memory beyond that of two such exchanges
   bool keeps_exponentials = false;  ///< exponentials replace resident float elements; otherwise they are computed twice
   int staged_rows = 0;              ///< rows of a block whose rows pass through shared memory; 0: none

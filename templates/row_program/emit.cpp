@@ -37,6 +37,7 @@ class Writer {
     text += "  using ColumnArrays = ColumnList<" + columns + ">;\n";
     text += "  static constexpr int stages = " + std::to_string(program_.stages) + ";\n";
     text += "  static constexpr int kept = " + std::to_string(kept_.size()) + ";\n";
+    text += "  static constexpr int uniform_calls = " + std::to_string(value_texts_.uniform_calls()) + ";\n";
     text += "  static constexpr int sums = " + std::to_string(sums()) + ";\n";
     if (totals(program_) > 0) text += "  static constexpr int totals = " + std::to_string(totals(program_)) + ";\n";
     text += "  static constexpr int columns_of_group = " + std::to_string(std::max(program_.group, 1)) + ";\n";
@@ -106,12 +107,11 @@ class Writer {
     }
     return text;
   }
-  /// Reports whether a list of chosen columns needs a merge of its own (row_program/top_lists.cuh).
-  bool has_long_list(int stage, bool grouped) const {
-    constexpr int most_in_registers = 32;
-    return program_.top > most_in_registers && std::ranges::any_of(program_.reductions, [&](const Reduction& reduction) {
-             return reduction.reducer == Reducer::topk && reduction.stage == stage && reduction.grouped == grouped;
-           });
+  /// Reports whether a stage chooses columns, for which lanes have a reduction of their own (row_program/top_lists.cuh).
+  bool has_list(int stage, bool grouped) const {
+    return std::ranges::any_of(program_.reductions, [&](const Reduction& reduction) {
+      return reduction.reducer == Reducer::topk && reduction.stage == stage && reduction.grouped == grouped;
+    });
   }
   std::string reductions_of(const std::string& list) const {
     if (!wide_) return "Reductions<" + list + ">";
@@ -122,7 +122,7 @@ class Writer {
     std::string list;
     bool some = false;
     for (int stage = 1; stage <= program_.stages; ++stage) {
-      list += std::string(", ") + (has_long_list(stage, grouped) ? "List" : "") + reductions_of(reducers(stage, grouped));
+      list += std::string(", ") + (has_list(stage, grouped) ? "List" : "") + reductions_of(reducers(stage, grouped));
       some = some || !reducers(stage, grouped).empty();
     }
     return "  template <int stage>\n  using " + std::string(name) +

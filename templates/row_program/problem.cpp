@@ -143,8 +143,8 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
     shape.exchanged_floats = std::max(shape.exchanged_floats, exchanged_floats(separate, stage));
   shape.more_registers += shape.exchanged_floats;
   shape.exchanges = std::max(separate.stages, 1);
-  // A thread merges two lists of chosen columns, and keeps the values that are computed of them. Beyond the limit they
-  // spill.
+  shape.chosen_columns = program.top;
+  // A thread has two lists of chosen columns, and keeps the values that are computed of them. Beyond the limit they spill.
   constexpr int most_registers = 150;
   if (program.top > 0)
     shape.more_registers = std::min(shape.more_registers + shape.exchanged_floats + 2 * program.top, most_registers);

@@ -6,6 +6,7 @@
 //   Values, Groups    the program's values that vary by row, and by group of columns
 //   stages            stages of reductions; the pass after them writes the outputs
 //   kept              values that replace the inputs after the last stage, if the storage of a row can hold them
+//   uniform_calls     calls of uniform() whose random numbers vary by column
 //   uses<pass>()      inputs and columns that a pass reads, as bits, and the last stage whose groups it needs
 //   RowReductions<stage>, GroupReductions<stage>
 //   terms(), derive() operands of the reductions of a stage, and values that follow from their results
@@ -70,17 +71,26 @@ struct RowsOfArray {
   }
 };
 
-/// A vector of a row, as the generated functions read it: element j is column `column + j`.
-template <int inputs, int columns, int size, typename Number>
+/// A vector of a row, as the generated functions read it: element j is column `column + j`. `shared_calls`: of uniform(),
+/// whose random numbers four neighbouring elements compute together.
+template <int inputs, int columns, int size, typename Number, int shared_calls = 0>
 struct RowVector {
   using Value = Number;
   static constexpr int vector = size;
+  static constexpr bool shares_numbers = shared_calls > 0;
   Number input[inputs > 0 ? inputs : 1][size];
   Number of_column[columns > 0 ? columns : 1][size];
   int64 row, column;
+  mutable uint32 random[shares_numbers ? shared_calls : 1][4];
 };
+/// Returns the calls of uniform() for which vectors start at a multiple of four columns.
 template <typename Program, const RowShape& shape>
-using VectorOf = RowVector<Program::Inputs::count, Program::ColumnArrays::count, shape.vector, Number<shape>>;
+__device__ __forceinline__ constexpr int shared_calls() {
+  return shape.vector % 4 == 0 && !shape.shifted ? Program::uniform_calls : 0;
+}
+template <typename Program, const RowShape& shape>
+using VectorOf = RowVector<Program::Inputs::count, Program::ColumnArrays::count, shape.vector, Number<shape>,
+                           shared_calls<Program, shape>()>;
 
 /// Integers in vectors of numbers: the bits of a float, which only moves, or a double.
 template <typename Number>

@@ -188,11 +188,21 @@ struct PlaceOfLargest {
       partial[1] = with_bits<Number>(column);
     }
   }
+  /// Finds the largest element first. Its column matters only if it is not less than the largest so far.
   template <typename Number, int vector>
   static __device__ __forceinline__ void include(Number* partial, const Number (*terms)[vector], ElementsInside inside) {
+    Number largest = Maximum::identity();
 #pragma unroll
-    for (int j = 0; j < vector; ++j)
-      if (inside.holds(j)) take_better(partial, terms[0][j], static_cast<uint32>(inside.column) + static_cast<uint32>(j));
+    for (int j = 0; j < vector; ++j) largest = maximum_or_nan(largest, inside.holds(j) ? terms[0][j] : Maximum::identity());
+    if (largest < partial[0]) return;
+    int place = vector;
+#pragma unroll
+    for (int j = vector - 1; j >= 0; --j) {
+      const Number value = terms[0][j];
+      // A NaN is the largest if there is one.
+      if (((value == largest) | (value != value)) & inside.holds(j)) place = j;
+    }
+    if (place < vector) take_better(partial, largest, static_cast<uint32>(inside.column) + static_cast<uint32>(place));
   }
   template <typename Number>
   static __device__ __forceinline__ void combine(Number* partial, const Number* other) {
@@ -208,9 +218,10 @@ struct PlaceOfLargest {
 struct PlaceOfSmallest : PlaceOfLargest {
   template <typename Number, int vector>
   static __device__ __forceinline__ void include(Number* partial, const Number (*terms)[vector], ElementsInside inside) {
+    Number negated[1][vector];
 #pragma unroll
-    for (int j = 0; j < vector; ++j)
-      if (inside.holds(j)) take_better(partial, -terms[0][j], static_cast<uint32>(inside.column) + static_cast<uint32>(j));
+    for (int j = 0; j < vector; ++j) negated[0][j] = -terms[0][j];
+    PlaceOfLargest::include(partial, negated, inside);
   }
 };
 
@@ -383,5 +394,10 @@ struct ReductionsOf {
 };
 template <typename... Each>
 using Reductions = ReductionsOf<float, Each...>;
+
+/// Tells the lanes of a warp which columns of their row cannot be chosen any more (row_program/top_lists.cuh). Other
+/// reductions need all columns. All 32 lanes together, with columns of one row.
+template <typename Value, typename Reduction>
+__device__ __forceinline__ void raise_bounds(Value&, Reduction) {}
 
 }  // namespace tunesmith

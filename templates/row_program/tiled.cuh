@@ -61,6 +61,7 @@ __device__ __forceinline__ void reduce_tiled(const typename Program::Params& par
           load_columns<Program, stage>(params, row, column, inside, v);
           include_vector<Program, stage, shape>(params, row, values, column, inside, v, partial);
         }
+        raise_bounds(partial, All());
       });
       gather<Program, stage, shape>(params, row, values);
       partial = BlockGroup<config.threads>(nullptr, 0).template reduce<stage - 1>(partial, All());

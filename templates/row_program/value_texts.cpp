@@ -1,5 +1,6 @@
 #include "templates/row_program/value_texts.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "templates/row_program/device_text.h"
@@ -75,6 +76,16 @@ bool ValueTexts::is_trivial(int index) const {
     case Operation::rank: return true;
     default: return false;
   }
+}
+
+bool ValueTexts::is_uniform_of_column(const Node& of) { return of.operation == Operation::uniform && of.kind >= Kind::col; }
+
+int ValueTexts::uniform_calls_before(const Node& of) const {
+  return static_cast<int>(std::count_if(program_.nodes.data(), &of, is_uniform_of_column));
+}
+
+int ValueTexts::uniform_calls() const {
+  return static_cast<int>(std::ranges::count_if(program_.nodes, is_uniform_of_column));
 }
 
 /// Reports whether the function reads the node from Values or Groups.
@@ -184,7 +195,9 @@ std::string ValueTexts::expression(FunctionBody& body, int index) const {
     if (text.empty()) text = function_text(of, operands, nodes, wide_);
   }
   const bool short_leaf = is_read(body, index) || is_trivial(index);
-  const bool has_line = !short_leaf && (!of.name.empty() || body.uses[index] > 1);
+  // Elements share random numbers, so that none is computed under a condition.
+  const bool shares = of.operation == Operation::uniform && body.place == FunctionBody::Place::element;
+  const bool has_line = !short_leaf && (!of.name.empty() || body.uses[index] > 1 || shares);
   if (has_line && of.kind == Kind::top) {
     body.lines += "    " + value_type_text(of.type, wide_) + " " + name(index) + "[columns_chosen];\n" + loop_over(of.kind) +
                   name(index) + "[rank] = " + bare(text) + ";\n";
@@ -235,9 +248,10 @@ std::string ValueTexts::scatter_text(FunctionBody& body, int index) const {
 std::string ValueTexts::special_text(const Node& of, const std::array<std::string, 3>& o,
                                      const std::array<const Node*, 3>& nodes, FunctionBody& body) const {
   if (of.operation == Operation::uniform) {
-    const std::string row = body.place == FunctionBody::Place::element ? "v.row" : "row";
-    const std::string column = body.place == FunctionBody::Place::element && of.kind >= Kind::col ? "v.column + j" : "0";
-    const std::string text = "uniform_number(" + o[0] + ", " + row + ", " + column + ", " + std::to_string(of.index) + ")";
+    const bool of_element = body.place == FunctionBody::Place::element;
+    const std::string place = !of_element ? "row, 0" : of.kind >= Kind::col ? "v, j" : "v.row, 0";
+    const std::string which = of_element && of.kind >= Kind::col ? "<" + std::to_string(uniform_calls_before(of)) + ">" : "";
+    const std::string text = "uniform_number" + which + "(" + o[0] + ", " + place + ", " + std::to_string(of.index) + ")";
     return wide_ ? "static_cast<double>(" + text + ")" : text;
   }
   if (of.operation == Operation::exp && precise_ && nodes[0]->operation == Operation::subtract &&

@@ -54,6 +54,9 @@ class ValueTexts {
   /// Values b of rows in exponentials exp(a - b) of values of columns.
   const std::set<int>& exponentials() const { return exponentials_; }
 
+  /// Returns how many calls of uniform() the program has whose numbers vary by column (row_program/random.cuh).
+  int uniform_calls() const;
+
   /// Reports whether a node is a sum that a function of its own computes (gather.h).
   bool is_gathered(int index) const {
     const Node& of = node(index);
@@ -67,6 +70,8 @@ class ValueTexts {
 
  private:
   const Node& node(int index) const { return program_.nodes[static_cast<std::size_t>(index)]; }
+  static bool is_uniform_of_column(const Node& of);
+  int uniform_calls_before(const Node& of) const;
   bool is_from_row(const Node& of) const;
   bool is_trivial(int index) const;
   bool is_read(const FunctionBody& body, int index) const;

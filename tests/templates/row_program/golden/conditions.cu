@@ -16,6 +16,7 @@ struct Program {
   using ColumnArrays = ColumnList<>;
   static constexpr int stages = 2;
   static constexpr int kept = 0;
+  static constexpr int uniform_calls = 0;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>

@@ -15,6 +15,7 @@ struct Program {
   using ColumnArrays = ColumnList<>;
   static constexpr int stages = 1;
   static constexpr int kept = 0;
+  static constexpr int uniform_calls = 1;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
@@ -43,7 +44,8 @@ struct Program {
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<1>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
-    terms[0][j] = values.by_v1.divide(v.input[0][j]) - logarithm((-logarithm(uniform_number(static_cast<int>(params.seed_number), v.row, v.column + j, 0))));
+    const float v4 = uniform_number<0>(static_cast<int>(params.seed_number), v, j, 0);
+    terms[0][j] = values.by_v1.divide(v.input[0][j]) - logarithm((-logarithm(v4)));
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {

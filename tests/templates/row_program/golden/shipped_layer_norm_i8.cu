@@ -18,6 +18,7 @@ struct Program {
   using ColumnArrays = ColumnList<Columns<bf16, 8>, Columns<bf16, 8>>;
   static constexpr int stages = 2;
   static constexpr int kept = 1;
+  static constexpr int uniform_calls = 0;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>

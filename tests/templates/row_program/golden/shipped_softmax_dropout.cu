@@ -16,6 +16,7 @@ struct Program {
   using ColumnArrays = ColumnList<>;
   static constexpr int stages = 2;
   static constexpr int kept = 1;
+  static constexpr int uniform_calls = 1;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
@@ -78,14 +79,16 @@ struct Program {
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[1][vector]) {
-    const bool keep = params.p_number <= uniform_number(static_cast<int>(params.seed_number), v.row, v.column + j, 0);
+    const float v8 = uniform_number<0>(static_cast<int>(params.seed_number), v, j, 0);
+    const bool keep = params.p_number <= v8;
     results[0][j] = keep ? values.by_v12.divide(values.by_s.divide(exponential_of_rounded((v.input[0][j] - values.m)))) : 0.0f;  // y
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs_of_kept(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[1][vector]) {
     const float v5 = v.input[0][j];
-    const bool keep = params.p_number <= uniform_number(static_cast<int>(params.seed_number), v.row, v.column + j, 0);
+    const float v8 = uniform_number<0>(static_cast<int>(params.seed_number), v, j, 0);
+    const bool keep = params.p_number <= v8;
     results[0][j] = keep ? values.by_v12.divide(values.by_s.divide(v5)) : 0.0f;  // y
   }
   static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}

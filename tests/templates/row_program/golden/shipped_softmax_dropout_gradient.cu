@@ -18,6 +18,7 @@ struct Program {
   using ColumnArrays = ColumnList<>;
   static constexpr int stages = 3;
   static constexpr int kept = 2;
+  static constexpr int uniform_calls = 1;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
@@ -83,7 +84,8 @@ struct Program {
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
-    const bool keep = params.p_number <= uniform_number(static_cast<int>(params.seed_number), v.row, v.column + j, 0);
+    const float v5 = uniform_number<0>(static_cast<int>(params.seed_number), v, j, 0);
+    const bool keep = params.p_number <= v5;
     const float t4 = keep ? v.input[1][j] : 0.0f;
     const float t3 = exponential_of_rounded((v.input[0][j] - values.t2));
     terms[0][j] = t4 * t3;
@@ -98,7 +100,8 @@ struct Program {
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[1][vector]) {
-    const bool keep = params.p_number <= uniform_number(static_cast<int>(params.seed_number), v.row, v.column + j, 0);
+    const float v5 = uniform_number<0>(static_cast<int>(params.seed_number), v, j, 0);
+    const bool keep = params.p_number <= v5;
     const float t4 = keep ? v.input[1][j] : 0.0f;
     const float t3 = exponential_of_rounded((v.input[0][j] - values.t2));
     results[0][j] = (values.by_t1.divide(t4) * t3) - (values.v26 * t3);  // dx

@@ -14,11 +14,12 @@ struct Program {
   using ColumnArrays = ColumnList<>;
   static constexpr int stages = 1;
   static constexpr int kept = 0;
+  static constexpr int uniform_calls = 0;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   static constexpr int columns_chosen = 3;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<TopColumns<columns_chosen, 0>>>::type;
+  using RowReductions = typename TypeAt<stage - 1, ListReductions<TopColumns<columns_chosen, 0>>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {

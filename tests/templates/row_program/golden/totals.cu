@@ -20,6 +20,7 @@ struct Program {
   using ColumnArrays = ColumnList<Columns<float, 4>>;
   static constexpr int stages = 1;
   static constexpr int kept = 0;
+  static constexpr int uniform_calls = 0;
   static constexpr int sums = 4;
   static constexpr int totals = 3;
   static constexpr int columns_of_group = 1;
