@@ -145,9 +145,10 @@ TypedConfig resident_rows(const Shape& shape, const DeviceInfo& device) {
 /// Returns a configuration, or nothing if the rule has none for such rows.
 using Rule = std::optional<TypedConfig> (*)(const Shape& shape, const DeviceInfo& device);
 
-constexpr std::array<Rule, 17> rules{
+constexpr std::array<Rule, 18> rules{
     loss_in_tiles,         // losses alone of long rows
-    small_problem,         // all rows on the chip at once
+    small_cluster,         // all rows on the chip at once, few and long
+    small_problem,         // the same, shorter rows
     lone_loss,             // losses alone of short and medium rows
     staged_rows,           // short rows without alignment that pass through shared memory
     elementwise_rows,      // programs without reductions
