@@ -188,9 +188,17 @@ struct PlaceOfLargest {
       partial[1] = with_bits<Number>(column);
     }
   }
-  /// Finds the largest element first. Its column matters only if it is not less than the largest so far.
+  /// Finds the largest element first. Its column matters only if it is not less than the largest so far. Doubles have no
+  /// instruction for a maximum, so each is compared at once, in fewer registers.
   template <typename Number, int vector>
   static __device__ __forceinline__ void include(Number* partial, const Number (*terms)[vector], ElementsInside inside) {
+    const auto first = static_cast<uint32>(inside.column);
+    if constexpr (sizeof(Number) == 8) {
+#pragma unroll
+      for (int j = 0; j < vector; ++j)
+        if (inside.holds(j)) take_better(partial, terms[0][j], first + static_cast<uint32>(j));
+      return;
+    }
     Number largest = Maximum::identity();
 #pragma unroll
     for (int j = 0; j < vector; ++j) largest = maximum_or_nan(largest, inside.holds(j) ? terms[0][j] : Maximum::identity());
@@ -202,7 +210,7 @@ struct PlaceOfLargest {
       // A NaN is the largest if there is one.
       if (((value == largest) | (value != value)) & inside.holds(j)) place = j;
     }
-    if (place < vector) take_better(partial, largest, static_cast<uint32>(inside.column) + static_cast<uint32>(place));
+    if (place < vector) take_better(partial, largest, first + static_cast<uint32>(place));
   }
   template <typename Number>
   static __device__ __forceinline__ void combine(Number* partial, const Number* other) {

@@ -217,7 +217,8 @@ TEST(CrossEntropyDescriptor, OneBlockReadsARowIfRowsTakeAThirdOfTheDevice) {
        {"rows=29,cols=869723,dtype=bf16", "variant=split,threads=128,unroll=4,blocks_per_row=213,min_blocks=10,"},
        {"rows=16,cols=262144", "variant=grid,threads=256,blocks_per_row=32,"},
        {"rows=32,cols=128256,dtype=bf16", "variant=grid,"},
-       {"rows=1,cols=262144,dtype=bf16", "variant=grid,threads=256,blocks_per_row=32,register_vectors=4,"}});
+       {"rows=1,cols=262144,dtype=bf16", "variant=cluster,threads=256,blocks_per_row=16,register_vectors=8,min_blocks=1,"},
+       {"rows=1,cols=1048576,dtype=bf16", "variant=grid,threads=256,"}});
 }
 
 // A configuration of online has min_blocks only if it limits registers.
