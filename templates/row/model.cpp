@@ -53,6 +53,13 @@ double rows_per_sm(const TypedConfig& config, const Shape& shape, const DeviceIn
   return std::max(1, threads / config.lanes);
 }
 
+/// Returns which part of enough_bytes_of_blocks suffices for such rows.
+double share_of_enough_bytes(const Shape& shape, const DeviceInfo& device) {
+  if (shape.is_masked()) return share_with_mask;
+  if (shape.backward() && shape.traffic_bytes() <= 2 * device.l2_bytes) return share_of_few_waves;
+  return shape.chosen_columns > 0 ? bytes_with_chosen_columns : 1;
+}
+
 struct Rated {
   TypedConfig config;
   double value, cost;
@@ -95,13 +102,7 @@ Expectation expectation(const TypedConfig& config, const Shape& shape, const Dev
   Expectation result;
   const bool masked = !warp && shape.is_masked();
   const double element_bytes = masked ? loaded_bytes(shape) : static_cast<double>(shape.resident_element_bytes());
-  const bool few_waves = shape.backward() && shape.traffic_bytes() <= 2 * device.l2_bytes;
-  const double enough = warp ? enough_bytes_of_warps
-                             : (masked                     ? share_with_mask
-                                : few_waves                ? share_of_few_waves
-                                : shape.chosen_columns > 0 ? bytes_with_chosen_columns
-                                                           : 1) *
-                                   enough_bytes_of_blocks;
+  const double enough = warp ? enough_bytes_of_warps : share_of_enough_bytes(shape, device) * enough_bytes_of_blocks;
   result.bytes = held * static_cast<double>(shape.cols) * element_bytes;
   result.resident = std::min(result.bytes / enough, 1.0);
   // A block alone on a multiprocessor computes while no data moves.

@@ -24,11 +24,8 @@ TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   // Four blocks of 256 threads take 0.94 to 0.96 of the time of twelve of 128 where they have several waves (bench/LOG.md).
   constexpr int blocks_of_waves = 4, rows_of_waves = 3 * blocks_of_waves;
   const bool several_waves = many_rows && !medium_rows && rows_of_sm > rows_of_waves;
-  const int most_threads = (rows_of_sm <= 1               ? 1024
-                            : rows_of_sm == 2             ? 512
-                            : many_rows && !several_waves ? 128
-                                                          : 256) /
-                           (sorts ? 2 : 1);
+  int most_threads = rows_of_sm <= 1 ? 1024 : rows_of_sm == 2 ? 512 : many_rows && !several_waves ? 128 : 256;
+  if (sorts) most_threads /= 2;
   config.threads = medium_rows ? 128 : threads_for(shape.vectors_per_row(), config.unroll, 32, most_threads);
   // A row a little longer than a tile would leave most threads without work for half of the time.
   constexpr double few_idle = 1.35;

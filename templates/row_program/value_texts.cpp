@@ -80,6 +80,10 @@ bool ValueTexts::is_trivial(int index) const {
 
 bool ValueTexts::is_uniform_of_column(const Node& of) { return of.operation == Operation::uniform && of.kind >= Kind::col; }
 
+bool ValueTexts::shares_numbers(const FunctionBody& body, const Node& of) {
+  return body.place == FunctionBody::Place::element && is_uniform_of_column(of);
+}
+
 int ValueTexts::uniform_calls_before(const Node& of) const {
   return static_cast<int>(std::count_if(program_.nodes.data(), &of, is_uniform_of_column));
 }
@@ -196,8 +200,7 @@ std::string ValueTexts::expression(FunctionBody& body, int index) const {
   }
   const bool short_leaf = is_read(body, index) || is_trivial(index);
   // Elements share random numbers, so that none is computed under a condition.
-  const bool shares = of.operation == Operation::uniform && body.place == FunctionBody::Place::element;
-  const bool has_line = !short_leaf && (!of.name.empty() || body.uses[index] > 1 || shares);
+  const bool has_line = !short_leaf && (!of.name.empty() || body.uses[index] > 1 || shares_numbers(body, of));
   if (has_line && of.kind == Kind::top) {
     body.lines += "    " + value_type_text(of.type, wide_) + " " + name(index) + "[columns_chosen];\n" + loop_over(of.kind) +
                   name(index) + "[rank] = " + bare(text) + ";\n";
@@ -248,9 +251,10 @@ std::string ValueTexts::scatter_text(FunctionBody& body, int index) const {
 std::string ValueTexts::special_text(const Node& of, const std::array<std::string, 3>& o,
                                      const std::array<const Node*, 3>& nodes, FunctionBody& body) const {
   if (of.operation == Operation::uniform) {
-    const bool of_element = body.place == FunctionBody::Place::element;
-    const std::string place = !of_element ? "row, 0" : of.kind >= Kind::col ? "v, j" : "v.row, 0";
-    const std::string which = of_element && of.kind >= Kind::col ? "<" + std::to_string(uniform_calls_before(of)) + ">" : "";
+    const bool shares = shares_numbers(body, of);
+    const std::string which = shares ? "<" + std::to_string(uniform_calls_before(of)) + ">" : "";
+    const std::string row = body.place == FunctionBody::Place::element ? "v.row" : "row",
+                      place = shares ? "v, j" : row + ", 0";
     const std::string text = "uniform_number" + which + "(" + o[0] + ", " + place + ", " + std::to_string(of.index) + ")";
     return wide_ ? "static_cast<double>(" + text + ")" : text;
   }

@@ -71,6 +71,8 @@ class ValueTexts {
  private:
   const Node& node(int index) const { return program_.nodes[static_cast<std::size_t>(index)]; }
   static bool is_uniform_of_column(const Node& of);
+  /// Reports whether neighbouring elements compute this random number together.
+  static bool shares_numbers(const FunctionBody& body, const Node& of);
   int uniform_calls_before(const Node& of) const;
   bool is_from_row(const Node& of) const;
   bool is_trivial(int index) const;
