@@ -142,6 +142,26 @@ __device__ __forceinline__ uint64 evict_last_policy() {
   return policy;
 }
 
+#if TUNESMITH_SM >= 900
+/// Starts to bring bytes of global memory into L2, with the eviction priority of loads with this hint: the units of 16 bytes
+/// that start and end within them or contain the first. Called by one thread.
+template <LoadHint hint>
+__device__ __forceinline__ void prefetch_to_l2(const void* first, int64 bytes) {
+  const uint64 begin = reinterpret_cast<uint64>(first) & ~uint64{15};
+  const uint64 end = (reinterpret_cast<uint64>(first) + static_cast<uint64>(bytes)) & ~uint64{15};
+  if (begin == end) return;
+  const uint32 size = static_cast<uint32>(end - begin);
+  if constexpr (hint == LoadHint::evict_last)
+    asm volatile("cp.async.bulk.prefetch.L2.global.L2::cache_hint [%0], %1, %2;" ::"l"(begin), "r"(size),
+                 "l"(evict_last_policy()));
+  else if constexpr (hint == LoadHint::evict_first || hint == LoadHint::streaming)
+    asm volatile("cp.async.bulk.prefetch.L2.global.L2::cache_hint [%0], %1, %2;" ::"l"(begin), "r"(size),
+                 "l"(evict_first_policy()));
+  else
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(begin), "r"(size));
+}
+#endif
+
 // The macros below take an instruction, the operand of its policy as a string, and the policy if there is one.
 #define TUNESMITH_NO_POLICY(operand) ""
 #define TUNESMITH_POLICY(operand) ", %" #operand

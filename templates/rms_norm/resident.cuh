@@ -21,6 +21,8 @@ __device__ __forceinline__ void rms_norm_resident(const RmsNormParamsOf<Number<s
     const Row<shape> row(params.row, index, static_cast<const Input*>(nullptr));
     x.load(row.template input<Input>(params.row, 0), row, thread_rank, 0.0f);
     group.start();
+    const auto later = RowFeatures<shape>::Prefetch::of(group, params.row, index);
+    later.template start<Input, config.load>(params.row, params.row.input[0], params.row.input_stride[0]);
 
     typename SumOfVectors<shape, CompensatedSumOf<Number<shape>>>::type squares;
 #pragma unroll

@@ -2,6 +2,7 @@
 
 #include "templates/row/defaults.h"
 #include "templates/row/geometry.h"
+#include "templates/row/prefetch.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::row {
@@ -41,6 +42,9 @@ Config complete_config(const Config& partial, const Shape& shape, const DeviceIn
   if (typed.access == Access::staged && !partial.fields.contains("load")) typed.load = LoadHint::plain;
   // A pinned block size must not fail because of the register bound of another block size.
   if (typed.bounds_registers() && !partial.fields.contains("min_blocks")) lower_min_blocks(typed, shape, device);
+  // The distance depends on the bytes of a block.
+  if (!has_capacity && !partial.fields.contains("prefetch_blocks"))
+    typed.prefetch_blocks = default_prefetch(typed, shape, device);
   if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())
     throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
   return typed.to_config();

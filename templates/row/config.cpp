@@ -123,6 +123,12 @@ void describe(const TypedConfig& c, Description& d) {
                   "part of a row at this rate, so that some load while others store; 0: all at once",
        .range = {0, 1024},
        .only_with = with({block, hybrid, cluster, grid}, "variant=block, hybrid, cluster or grid")});
+  d.option(
+      "prefetch_blocks", c.prefetch_blocks,
+      {.meaning = "a block brings the rows of the one that starts this many blocks of each multiprocessor later into L2 "
+                  "(sm_90 and later); 0: none",
+       .range = {0, 32},
+       .only_with = with({warp, block, hybrid, cluster}, "variant=warp, block, hybrid or cluster")});
   d.option("sized_by_row", c.sized_by_row,
            {.meaning = "1: a launch has shared memory for its own columns only, and min_blocks blocks need to fit for the "
                        "narrowest row of the bucket (grid: the widest); 0: shared memory for the capacity",

@@ -71,6 +71,9 @@ struct TypedConfig {
   /// block, hybrid, cluster, grid: blocks of a multiprocessor start one after another, each when the one before it would
   /// have loaded its part of a row at this rate. 0: all at once.
   int stagger_bytes_per_ns = 0;
+  /// warp, block, hybrid, cluster: a block brings the rows of the one that starts this many blocks of each multiprocessor
+  /// later into L2. 0: none.
+  int prefetch_blocks = 0;
   int sized_by_row = 0;  ///< hybrid, cluster, grid with a capacity: 1 if a launch has shared memory for its own columns only
 
   /// Throws Error(invalid_argument) with the field, its value and the allowed values.
@@ -94,6 +97,7 @@ struct TypedConfig {
   bool holds_row() const noexcept { return variant <= Variant::grid || variant == Variant::persistent; }
   bool bounds_registers() const noexcept { return variant != Variant::warp; }
   bool staggers() const noexcept { return variant >= Variant::block && variant <= Variant::grid; }
+  bool prefetches() const noexcept { return variant <= Variant::cluster; }
   bool has_shared_vectors() const noexcept { return holds_row() && variant >= Variant::hybrid; }
   bool reads_twice() const noexcept { return variant == Variant::two_pass || variant == Variant::split; }
   /// Returns the dynamic shared memory per block: for the widest row, if the shape has a capacity.

@@ -13,6 +13,7 @@
 #include "templates/row/model.h"
 #include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
+#include "templates/row/prefetch.h"
 #include "templates/row/small_blocks.h"
 #include "templates/row/stagger.h"
 
@@ -176,6 +177,7 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
   };
   TypedConfig config = geometry();
   config.stagger_bytes_per_ns = default_stagger(config, shape, device);
+  config.prefetch_blocks = default_prefetch(config, shape, device);
   return config;
 }
 

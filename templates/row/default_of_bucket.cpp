@@ -6,6 +6,7 @@
 #include "templates/row/capacity.h"
 #include "templates/row/defaults.h"
 #include "templates/row/geometry.h"
+#include "templates/row/prefetch.h"
 #include "templates/row/stagger.h"
 
 namespace tunesmith::row {
@@ -184,6 +185,7 @@ TypedConfig capacity_config(const Shape& shape, const DeviceInfo& device) {
   TypedConfig config = default_config(longest, device);
   config = for_capacity(config, longest, device);
   config.stagger_bytes_per_ns = default_stagger(config, longest, device);
+  config.prefetch_blocks = default_prefetch(config, longest, device);
   config.capacity = longest.cols;
   return config;
 }

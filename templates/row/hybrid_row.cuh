@@ -2,6 +2,7 @@
 // is private to its thread, so no barrier is needed.
 #pragma once
 
+#include "row/later_rows.cuh"
 #include "row/register_row.cuh"
 
 namespace tunesmith {

@@ -35,10 +35,10 @@ __device__ __forceinline__ Number scale_of(const RowParams& params) {
   return params.scale;
 }
 
-/// Compile-time choices of the generated source:
+/// Compile-time choices of the generated source, to which operations add their own:
 ///   Edges, SeenEdges  how vectors may cross the ends of a row, and of its contributing range (device/edges.cuh)
 ///   Mask              NoMask, AddMask or KeepMask (row/mask.cuh)
-/// Operations add their own.
+///   Prefetch          of resident rows: NoPrefetch or PrefetchLaterRow (row/later_rows.cuh)
 template <const RowShape& shape>
 struct RowFeatures;
 
@@ -141,6 +141,16 @@ __device__ __forceinline__ void store_element_of(T* address, Compute<T> value) {
 
 struct NoMask {
   static constexpr bool present = false, adds = false;
+};
+
+/// The interface of PrefetchLaterRow.
+struct NoPrefetch {
+  template <typename Group>
+  static __device__ __forceinline__ NoPrefetch of(const Group&, const RowParams&, int64) {
+    return {};
+  }
+  template <typename Element, LoadHint hint>
+  __device__ __forceinline__ void start(const RowParams&, const void*, int64) const {}
 };
 
 /// Returns the first column of vector `i` of thread `thread_rank`.

@@ -14,6 +14,7 @@
 #include "templates/row/model.h"
 #include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
+#include "templates/row/prefetch.h"
 #include "templates/row/small_blocks.h"
 #include "templates/row/stagger.h"
 
@@ -294,12 +295,14 @@ class Geometries {
 }  // namespace
 
 std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, Effort effort) {
-  TypedConfig usual = default_config(shape, device);
-  std::vector<Config> space{usual.to_config()};
-  usual.stagger_bytes_per_ns = usual.stagger_bytes_per_ns == 0 ? full_stagger(usual, shape, device) : 0;
-  if (Config other = usual.to_config(); other != space.front()) space.push_back(std::move(other));
+  const TypedConfig usual = default_config(shape, device);
+  TypedConfig staggered = usual, prefetching = usual;
+  staggered.stagger_bytes_per_ns = usual.stagger_bytes_per_ns == 0 ? full_stagger(usual, shape, device) : 0;
+  prefetching.prefetch_blocks = usual.prefetch_blocks == 0 ? full_prefetch(usual, shape, device) : 0;
+  std::vector<Config> space;
   std::set<std::string> known;
-  for (const Config& config : space) known.insert(config.text());
+  for (const TypedConfig& config : {usual, staggered, prefetching})
+    if (known.insert(config.to_config().text()).second) space.push_back(config.to_config());
   // All geometries with the most promising hints come first, so a small budget covers all of them. Hints that seldom win are
   // tried with the best geometries only.
   const auto add = [&](Effort part, std::size_t most) {
@@ -318,6 +321,7 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
           config.store = hints[h].store;
         }
         config.stagger_bytes_per_ns = default_stagger(config, shape, device);
+        config.prefetch_blocks = default_prefetch(config, shape, device);
         if (config.reads_twice()) config.load_again = hints[h].load_again;
         Config candidate = config.to_config();
         if (space.size() < most && why_invalid(config, shape, device).empty() && known.insert(candidate.text()).second)

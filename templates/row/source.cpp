@@ -2,6 +2,7 @@
 
 #include "templates/row/params.cuh"
 #include "templates/row/pipeline.h"
+#include "templates/row/prefetch.h"
 #include "templates/row/stagger.h"
 #include "templates/source_text.h"
 
@@ -56,7 +57,15 @@ std::string storage(const TypedConfig& config, const Shape& shape) {
          "<tunesmith::" + (config.registers == Registers::packed ? "PackedVector" : "FloatVector") + ">";
 }
 
-std::string features(const Shape& shape, const FeatureTypes& more) {
+/// Returns the type of a kernel whose rows are resident; empty for others.
+std::string prefetch_type(const TypedConfig& config, const Shape& shape) {
+  if (!config.holds_row() || config.variant == Variant::persistent) return "";
+  if (config.prefetch_blocks == 0 || shape.staged_rows > 0) return "NoPrefetch";  // staged: see staged_kernel()
+  return "PrefetchLaterRow<" + std::to_string(config.prefetch_blocks) + ", " +
+         std::to_string(resident_blocks(config, shape)) + ">";
+}
+
+std::string features(const TypedConfig& config, const Shape& shape, const FeatureTypes& more) {
   const Options& options = shape.options;
   const bool ragged = (options.causal || options.valid_cols) && shape.vector() > 1;
   const bool guarded = shape.actual_cols != 0;
@@ -71,6 +80,7 @@ std::string features(const Shape& shape, const FeatureTypes& more) {
   types.emplace_back("Mask", options.mask == Mask::none   ? "NoMask"
                              : options.mask == Mask::keep ? "KeepMask"
                                                           : "AddMask<" + device_type(options.mask_dtype) + ">");
+  if (const std::string prefetch = prefetch_type(config, shape); !prefetch.empty()) types.emplace_back("Prefetch", prefetch);
   types.insert(types.end(), more.begin(), more.end());
   std::string text = "template <>\nstruct tunesmith::RowFeatures<shape> {\n";
   for (const auto& [name, type] : types) text += "  using " + name + " = tunesmith::" + type + ";\n";
@@ -99,7 +109,7 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
   if (shape.is_masked()) text += member("mask_vector", shape.mask_vector());
   if (shape.wide()) text += member("wide", true);
   if (shape.staged_rows > 0) text += member("staged_rows", shape.staged_rows);
-  text += "};\n\n" + features(shape, more);
+  text += "};\n\n" + features(config, shape, more);
   if (config.variant == Variant::persistent) {
     text += persistent_config(config, shape) + "\nusing Group = tunesmith::" + group(config) + ";\n";
   } else if (config.holds_row()) {
@@ -141,7 +151,8 @@ std::string kernel(const TypedConfig& config, const std::string& entry, const st
 
 std::string least_arch(const TypedConfig& config, const Shape& shape) {
   if (config.variant == Variant::pipeline) return "sm_90a";
-  if (config.variant == Variant::cluster || (config.variant == Variant::persistent && config.blocks_per_row > 1))
+  if (config.variant == Variant::cluster || config.prefetch_blocks > 0 ||
+      (config.variant == Variant::persistent && config.blocks_per_row > 1))
     return "sm_90";
   if (is_eviction(config.load) || is_eviction(config.load_again) || is_eviction(config.store)) return "sm_80";
   return config.smem_bytes(shape) > 0 ? "sm_80" : "sm_75";
@@ -182,6 +193,11 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
                                                              : std::string("; blocks of a multiprocessor start ") +
                                                                    (config.capacity == 0 ? "" : "up to ") +
                                                                    std::to_string(stagger_ns(config, shape)) + " ns apart";
+  const std::string ahead =
+      config.prefetch_blocks == 0
+          ? ""
+          : "; a block brings the rows of the one that starts " + std::to_string(config.prefetch_blocks) +
+                (config.prefetch_blocks == 1 ? " block" : " blocks") + " of each multiprocessor later into L2";
   const std::string each = vectors + (vectors == "1" ? " vector of " : " vectors of ") + vector + " elements";
   switch (config.variant) {
     case Variant::warp:
@@ -190,13 +206,13 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
         parts.algorithm += "; the " + std::to_string(shape.staged_rows) + " rows of a block pass through shared memory";
       parts.threads = std::to_string(config.lanes) + " lanes per row, " + std::to_string(config.threads / config.lanes) +
                       (config.rounds > 1 ? " rows per block at once; lane" : " rows per block; lane") +
-                      " i processes vectors i, i + " + std::to_string(config.lanes) + ", ...: " + each;
+                      " i processes vectors i, i + " + std::to_string(config.lanes) + ", ...: " + each + ahead;
       return;
     case Variant::block:
     case Variant::hybrid:
       parts.algorithm = resident;
       parts.threads = "one block of " + threads + " threads per row; thread i processes vectors i, i + " + threads +
-                      ", ...: " + each + apart;
+                      ", ...: " + each + apart + ahead;
       return;
     case Variant::cluster:
     case Variant::grid:
@@ -206,7 +222,7 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
                           : "; the blocks of a row exchange their partials once, through tagged words in global memory");
       parts.threads = (config.variant == Variant::cluster ? "one cluster of " : "one group of ") + blocks + " blocks of " +
                       threads + " threads per row; thread i of the group processes vectors i, i + " +
-                      std::to_string(config.members()) + ", ...: " + each + apart;
+                      std::to_string(config.members()) + ", ...: " + each + apart + ahead;
       return;
     case Variant::two_pass:
       parts.algorithm = shape.writes ? "two passes compute " + steps + "; the second reads the row again and writes"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "templates/row/config.h"
+#include "templates/row/prefetch.h"
 #include "templates/source_text.h"
 
 namespace tunesmith::row {
@@ -84,14 +85,18 @@ RowAddresses addresses_of(const Shape& shape, const std::string& params) {
 std::string staged_kernel(const TypedConfig& config, const StagedRowsOf& rows, const std::string& params,
                           const std::string& call) {
   const StagedArrays arrays = staged_arrays(rows.shape);
-  std::string text = "  auto staged = params;\n  auto rows = tunesmith::StagedRows<shape, Group>(params";
-  text += params == "RowParams" ? ");\n" : ".row);\n";
-  std::string results, writes;
+  const std::string row = params == "RowParams" ? "params" : "params.row";
+  std::string text = "  auto staged = params;\n  auto rows = tunesmith::StagedRows<shape, Group>(" + row + ");\n";
+  std::string prefetches, results, writes;
   for (std::size_t i = 0; i < rows.addresses.inputs.size(); ++i) {
     const auto& [dtype, offset] = arrays.inputs.at(i);
     const std::string& address = rows.addresses.inputs[i];
     text.append("  staged." + address + " = rows.request<" + device_type(dtype));
     text.append(">(params." + address + ", " + std::to_string(offset) + ");\n");
+    if (config.prefetch_blocks > 0)
+      prefetches.append("  tunesmith::prefetch_staged_rows<" + device_type(dtype) + ", shape, " +
+                        std::to_string(config.prefetch_blocks) + ", " + std::to_string(resident_blocks(config, rows.shape)) +
+                        ">(" + row + ", params." + address + ");\n");
   }
   for (std::size_t i = 0; i < rows.addresses.outputs.size(); ++i) {
     const auto& [dtype, offset] = arrays.outputs.at(i);
@@ -103,7 +108,7 @@ std::string staged_kernel(const TypedConfig& config, const StagedRowsOf& rows, c
   if (!writes.empty()) writes = "  rows.computed();\n" + writes;
   if (!rows.addresses.near.empty())
     text.append("  rows.bring_near<" + rows.addresses.near_type + ">(params." + rows.addresses.near + ");\n");
-  return text + results + "  rows.arrived();\n  " + call + "(staged);\n" + writes;
+  return text + prefetches + results + "  rows.arrived();\n  " + call + "(staged);\n" + writes;
 }
 
 }  // namespace tunesmith::row

@@ -28,6 +28,10 @@ std::string why_not_on_device(const TypedConfig& config, const Shape& shape, con
       return "blocks_per_row is " + number(config.blocks_per_row) + "; the device's clusters have at most " + number(most) +
              " blocks";
   }
+  if (config.prefetch_blocks > 0 && device.arch.number() < 90)
+    return "prefetch_blocks needs sm_90 or later; the device is " + name(device.arch);
+  if (config.prefetch_blocks > 0 && shape.sums_rows())
+    return "prefetch_blocks is for grids with a group for each row; programs that sum over the rows have fewer";
   const bool copies = config.smem_bytes(shape) > 0;
   if (copies && !has_sm80)
     return std::string(name(config.variant)) +

@@ -224,6 +224,8 @@ struct ResidentInputs {
   __device__ __forceinline__ explicit ResidentInputs(unsigned char*) {}
   template <typename Program>
   __device__ __forceinline__ void load(const typename Program::Params&, const Row<shape>&, int) {}
+  template <typename Program, typename Later>
+  __device__ __forceinline__ void prefetch(const typename Program::Params&, const Later&) const {}
   __device__ __forceinline__ void arrived() {}
   template <unsigned used, typename Vector>
   __device__ __forceinline__ void get(int, Vector&) {}
@@ -250,6 +252,12 @@ struct ResidentInputs<index, all_bytes, shape, config, Group, Storage, First, Re
   __device__ __forceinline__ void load(const typename Program::Params& params, const Row<shape>& row, int thread_rank) {
     first.load(Program::template input<index>(params).template at<First>(row), row, thread_rank, 0.0f);
     rest.template load<Program>(params, row, thread_rank);
+  }
+  template <typename Program, typename Later>
+  __device__ __forceinline__ void prefetch(const typename Program::Params& params, const Later& later) const {
+    const RowsOfArray rows = Program::template input<index>(params);
+    later.template start<First, config.load>(params.row, rows.first, rows.stride);
+    rest.template prefetch<Program>(params, later);
   }
   __device__ __forceinline__ void arrived() { first.arrived(); }  // all copies of a thread are awaited together
   template <unsigned used, typename Vector>

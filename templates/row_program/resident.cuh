@@ -84,6 +84,7 @@ __device__ __forceinline__ void program_of_row(Group& group, const typename Prog
   const Row<shape> row(params.row, index, static_cast<const typename Program::First*>(nullptr));
   inputs.template load<Program>(params, row, thread_rank);
   if (first) group.start();
+  inputs.template prefetch<Program>(params, RowFeatures<shape>::Prefetch::of(group, params.row, index));
 
   typename Program::Values values;
   bool arrived = false;

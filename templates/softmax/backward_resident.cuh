@@ -28,6 +28,9 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
     dy.load(row.template input<Input>(params, 0), row, thread_rank, 0.0f);
     y.load(row.template input<Input>(params, 1), row, thread_rank, absent);
     group.start();
+    const auto later = RowFeatures<shape>::Prefetch::of(group, params, index);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) later.template start<Input, config.load>(params, params.input[i], params.input_stride[i]);
 
     const MaskOf<shape> mask(params, row);
     CompensatedSumOf<Number<shape>> running_sum;

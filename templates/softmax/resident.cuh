@@ -50,6 +50,8 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     }
 
     group.start();
+    const auto later = RowFeatures<shape>::Prefetch::of(group, params, index);
+    later.template start<Input, config.load>(params, params.input[0], params.input_stride[0]);
     using Local = typename If<Group::distant, BlockGroup<Group::threads>, Group>::type;
     Local local(nullptr, 0);
     SoftmaxPartial<shape> part;

@@ -354,12 +354,13 @@ TEST(Render, HeadNamesTheMinimumArchitecture) {
     const std::size_t begin = text.find(before) + before.size();
     return text.substr(begin, text.find('\n', begin) - begin);
   };
-  EXPECT_EQ(least("rows=4096,cols=1024", "variant=block,load=plain,store=plain"), "sm_75");
-  EXPECT_EQ(least("rows=4096,cols=1024", "variant=warp,load=plain,store=streaming"), "sm_75");
-  EXPECT_EQ(least("rows=4096,cols=1024", "variant=block,load=plain,store=evict_first"), "sm_80");
+  EXPECT_EQ(least("rows=4096,cols=1024", "variant=block,load=plain,store=plain,prefetch_blocks=0"), "sm_75");
+  EXPECT_EQ(least("rows=4096,cols=1024", "variant=warp,load=plain,store=streaming,prefetch_blocks=0"), "sm_75");
+  EXPECT_EQ(least("rows=4096,cols=1024", "variant=block,load=plain,store=evict_first,prefetch_blocks=0"), "sm_80");
   EXPECT_EQ(least("rows=4096,cols=100000", "variant=two_pass,load=plain,load_again=evict_first,store=plain"), "sm_80");
   EXPECT_EQ(least("rows=4096,cols=24000", "variant=hybrid,load=plain,store=plain"), "sm_80");  // asynchronous copies
   EXPECT_EQ(least("rows=4096,cols=24000", "variant=cluster,load=plain,store=plain"), "sm_90");
+  EXPECT_EQ(least("rows=4096,cols=1024", "variant=block,load=plain,store=plain,prefetch_blocks=1"), "sm_90");
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

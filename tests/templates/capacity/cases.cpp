@@ -79,11 +79,11 @@ std::vector<Case> every_small_width(const DeviceInfo& device) {
 
 std::vector<Case> bucket_ends_in_every_variant(const DeviceInfo& device) {
   std::vector<Case> cases;
-  for (const char* variant :
-       {"variant=warp", "variant=block,threads=128", "variant=hybrid,threads=64,register_vectors=1,min_blocks=2",
-        "variant=cluster,threads=64,blocks_per_row=2",
-        "variant=grid,threads=64,blocks_per_row=3,register_vectors=1,stagger_bytes_per_ns=20",
-        "variant=two_pass,threads=64,unroll=2", "variant=split,threads=64,unroll=1,blocks_per_row=3"})
+  for (const char* variant : {"variant=warp", "variant=block,threads=128,prefetch_blocks=1",
+                              "variant=hybrid,threads=64,register_vectors=1,min_blocks=2",
+                              "variant=cluster,threads=64,blocks_per_row=2,prefetch_blocks=3",
+                              "variant=grid,threads=64,blocks_per_row=3,register_vectors=1,stagger_bytes_per_ns=20",
+                              "variant=two_pass,threads=64,unroll=2", "variant=split,threads=64,unroll=1,blocks_per_row=3"})
     for (std::size_t number = 0; number < 4; ++number)
       for (const std::int64_t cols : {1025, 1026, 1028, 1032, 1100, 1281, 1503, 1505, 1536})
         for (const bool padded : {false, true}) {

@@ -86,12 +86,12 @@ std::vector<Case> cross_entropy_variants(const DeviceInfo& device) {
     const char *fields, *config;
   };
   const Variant variants[] = {
-      {"cols=300", "variant=warp"},
+      {"cols=300", "variant=warp,prefetch_blocks=1"},
       {"cols=3000", "variant=block,threads=256"},
       {"cols=3001,dtype=bf16", "variant=block,threads=128,registers=packed"},
-      {"cols=4096,dtype=bf16", "variant=hybrid,threads=128,register_vectors=1,min_blocks=2"},
+      {"cols=4096,dtype=bf16", "variant=hybrid,threads=128,register_vectors=1,min_blocks=2,prefetch_blocks=2"},
       {"cols=5003", "variant=hybrid,threads=256,register_vectors=2,min_blocks=1"},
-      {"cols=6000", "variant=cluster,threads=128,blocks_per_row=2,register_vectors=3,min_blocks=1"},
+      {"cols=6000", "variant=cluster,threads=128,blocks_per_row=2,register_vectors=3,min_blocks=1,prefetch_blocks=4"},
       {"cols=9001,dtype=bf16", "variant=cluster,threads=64,blocks_per_row=4,register_vectors=1,min_blocks=1"},
       {"cols=6000", "variant=grid,threads=128,blocks_per_row=3,register_vectors=2,min_blocks=1"},
       {"cols=9001,dtype=bf16",

@@ -152,6 +152,22 @@ TEST_F(CrossEntropyGpu, ReducesManyRows) {
   verify_all(cases);
 }
 
+// More rows than start together, so that blocks bring rows of later ones into L2. In place, rows before them change
+// meanwhile.
+TEST_F(CrossEntropyGpu, PrefetchedRows) {
+  std::vector<Case> cases;
+  for (const auto& [fields, config] :
+       {std::pair{"rows=30000,cols=203,gradient=in_place", "variant=warp,threads=128,lanes=8,prefetch_blocks=5"},
+        {"rows=30000,cols=55,dtype=bf16,gradient=in_place",
+         "variant=warp,threads=64,lanes=1,access=staged,rounds=1,prefetch_blocks=4"},
+        {"rows=9001,cols=1000,dtype=bf16,gradient=in_place", "variant=block,threads=64,prefetch_blocks=6"},
+        {"rows=9001,cols=1000", "variant=block,threads=64,load=streaming,prefetch_blocks=6"},
+        {"rows=801,cols=16391,gradient=in_place", "variant=cluster,threads=128,blocks_per_row=4,prefetch_blocks=1"}})
+    for (Case& c : case_if_valid("cross_entropy", fields, config)) cases.push_back(std::move(c));
+  EXPECT_GE(cases.size(), has_clusters() ? 5U : 0U);
+  verify_all(cases);
+}
+
 TEST_F(CrossEntropyGpu, IsReproducible) {
   std::vector<Case> cases;
   for (const auto& [fields, config] : {std::pair{"rows=513,cols=1000", "variant=warp"},

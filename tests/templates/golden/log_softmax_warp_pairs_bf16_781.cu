@@ -33,6 +33,7 @@ struct tunesmith::RowFeatures<shape> {
   using Edges = tunesmith::StraightEdges;
   using SeenEdges = tunesmith::StraightEdges;
   using Mask = tunesmith::NoMask;
+  using Prefetch = tunesmith::NoPrefetch;
   using Arithmetic = tunesmith::FastArithmetic;
   using Function = tunesmith::LogSoftmaxFunction;
 };

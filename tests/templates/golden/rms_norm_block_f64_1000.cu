@@ -31,6 +31,7 @@ struct tunesmith::RowFeatures<shape> {
   using Edges = tunesmith::WholeVectors;
   using SeenEdges = tunesmith::WholeVectors;
   using Mask = tunesmith::NoMask;
+  using Prefetch = tunesmith::NoPrefetch;
   using Weight = tunesmith::Columns<double, 2>;
 };
 

@@ -83,6 +83,7 @@ struct tunesmith::RowFeatures<shape> {
   using Edges = tunesmith::SharedVectors;
   using SeenEdges = tunesmith::SharedVectors;
   using Mask = tunesmith::NoMask;
+  using Prefetch = tunesmith::NoPrefetch;
 };
 
 static constexpr tunesmith::ResidentConfig config = {

@@ -31,6 +31,7 @@ struct tunesmith::RowFeatures<shape> {
   using Edges = tunesmith::SharedVectors;
   using SeenEdges = tunesmith::SharedVectors;
   using Mask = tunesmith::NoMask;
+  using Prefetch = tunesmith::NoPrefetch;
   using Arithmetic = tunesmith::PreciseArithmetic;
 };
 

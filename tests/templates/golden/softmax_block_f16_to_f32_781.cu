@@ -32,6 +32,7 @@ struct tunesmith::RowFeatures<shape> {
   using Edges = tunesmith::StraightEdges;
   using SeenEdges = tunesmith::StraightEdges;
   using Mask = tunesmith::NoMask;
+  using Prefetch = tunesmith::NoPrefetch;
   using Arithmetic = tunesmith::PreciseArithmetic;
   using Function = tunesmith::SoftmaxFunction;
 };

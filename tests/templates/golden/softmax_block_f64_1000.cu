@@ -32,6 +32,7 @@ struct tunesmith::RowFeatures<shape> {
   using Edges = tunesmith::WholeVectors;
   using SeenEdges = tunesmith::WholeVectors;
   using Mask = tunesmith::NoMask;
+  using Prefetch = tunesmith::NoPrefetch;
   using Arithmetic = tunesmith::DoubleArithmetic;
   using Function = tunesmith::SoftmaxFunction;
 };

@@ -37,6 +37,7 @@ struct tunesmith::RowFeatures<shape> {
   using Edges = tunesmith::WholeVectors;
   using SeenEdges = tunesmith::BranchedEdges;
   using Mask = tunesmith::AddMask<tunesmith::bf16>;
+  using Prefetch = tunesmith::NoPrefetch;
   using Arithmetic = tunesmith::FastArithmetic;
   using Function = tunesmith::SoftmaxFunction;
 };

@@ -195,8 +195,8 @@ TEST_F(RowProgramGpu, RandomNumbersDoNotDependOnTheConfiguration) {
 
 TEST_F(RowProgramGpu, IsReproducible) {
   std::vector<Case> cases;
-  for (const char* config : {"variant=warp", "variant=block", "variant=cluster", "variant=two_pass",
-                             "variant=grid,threads=256,blocks_per_row=4,min_blocks=1,register_vectors=2",
+  for (const char* config : {"variant=warp", "variant=block,min_blocks=1,prefetch_blocks=1", "variant=cluster",
+                             "variant=two_pass", "variant=grid,threads=256,blocks_per_row=4,min_blocks=1,register_vectors=2",
                              "variant=persistent,threads=256,blocks_per_row=2,stages=2,batch=2,keep_columns=0"})
     for (Case& c :
          test::row_program_cases(test::row_program_text("layer_norm"), "rows=513,cols=8191", device().info(), {config}))

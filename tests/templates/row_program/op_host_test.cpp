@@ -175,8 +175,9 @@ TEST_F(RowProgramHost, StridesAlignmentsAndArraysInPlace) {
 }
 
 TEST_F(RowProgramHost, ResultsDoNotDependOnTheNumberOfRows) {
-  for (const char* config : {"variant=warp", "variant=block", "variant=cluster", "variant=two_pass,blocks_per_sm=1",
-                             "variant=persistent,threads=64,blocks_per_row=1,stages=3,batch=2"}) {
+  for (const char* config :
+       {"variant=warp", "variant=block", "variant=block,prefetch_blocks=2", "variant=cluster",
+        "variant=two_pass,blocks_per_sm=1", "variant=persistent,threads=64,blocks_per_row=1,stages=3,batch=2"}) {
     std::vector<Case> cases;
     for (const char* fields : {"rows=1,cols=900", "rows=9,cols=900"})
       for (Case& c : row_program_cases(row_program_text("softmax"), fields, device_.info(), {config}))

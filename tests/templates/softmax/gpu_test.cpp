@@ -214,6 +214,21 @@ TEST_F(SoftmaxGpuOffsets, AreSixtyFourBits) {
   for (const Case& c : cases) check(c);
 }
 
+// More rows than start together, so that blocks bring rows of later ones into L2; the last ones have none.
+TEST_F(SoftmaxGpu, PrefetchedRows) {
+  std::vector<Case> cases;
+  for (const std::string_view op : test::softmax_ops)
+    for (const auto& [fields, config] :
+         {std::pair{"rows=40000,cols=203", "variant=warp,threads=128,lanes=8,prefetch_blocks=5"},
+          {"rows=40000,cols=77,dtype=f16", "variant=warp,threads=64,lanes=4,access=staged,rounds=2,prefetch_blocks=3"},
+          {"rows=9001,cols=1000,in_place=1", "variant=block,threads=128,prefetch_blocks=4"},
+          {"rows=2000,cols=9001,dtype=bf16", "variant=hybrid,threads=128,register_vectors=2,min_blocks=2,prefetch_blocks=1"},
+          {"rows=801,cols=16391", "variant=cluster,threads=128,blocks_per_row=4,prefetch_blocks=1"}})
+      for (Case& c : case_if_valid(op, fields, config)) cases.push_back(std::move(c));
+  EXPECT_GE(cases.size(), has_clusters() ? 20U : 0U);
+  verify_all(cases);
+}
+
 TEST_F(SoftmaxGpu, IsReproducible) {
   std::vector<Case> cases;
   for (const std::string_view op : test::softmax_ops)

@@ -271,6 +271,20 @@ TEST_F(SoftmaxHost, IntermediateOverflowAndUnderflowWithScale) {
   verify_float32(cases);
 }
 
+// Prefetches of rows of later blocks read the first and the last byte of what they bring into L2 (address sanitizer).
+TEST_F(SoftmaxHost, PrefetchedRows) {
+  std::vector<Case> cases;
+  for (const std::string_view op : test::softmax_ops)
+    for (const auto& [fields, config] :
+         {std::pair{"rows=43,cols=37", "variant=warp,threads=64,lanes=8,prefetch_blocks=1"},
+          {"rows=90,cols=21,dtype=f16", "variant=warp,threads=64,lanes=4,access=staged,rounds=1,prefetch_blocks=2"},
+          {"rows=13,cols=301", "variant=block,threads=64,min_blocks=2,prefetch_blocks=3"},
+          {"rows=13,cols=1001,dtype=bf16", "variant=hybrid,threads=32,register_vectors=2,min_blocks=1,prefetch_blocks=1"},
+          {"rows=9,cols=1003", "variant=cluster,threads=64,blocks_per_row=3,min_blocks=1,prefetch_blocks=7"}})
+      cases.push_back(case_of(op, fields, config));
+  verify_float32(cases);
+}
+
 // Rows that do not start at a vector, accessed in pairs and in single elements; elements outside of a row must not change.
 TEST_F(SoftmaxHost, NarrowAccesses) {
   const char* const configs[] = {"variant=warp,threads=64,lanes=32", "variant=warp,threads=128,lanes=8",

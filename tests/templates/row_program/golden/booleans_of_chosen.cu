@@ -109,6 +109,7 @@ struct tunesmith::RowFeatures<shape> {
   using Edges = tunesmith::ByteEdges<tunesmith::WholeVectors>;
   using SeenEdges = tunesmith::ByteEdges<tunesmith::WholeVectors>;
   using Mask = tunesmith::NoMask;
+  using Prefetch = tunesmith::NoPrefetch;
 };
 
 static constexpr tunesmith::ResidentConfig config = {

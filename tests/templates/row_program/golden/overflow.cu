@@ -97,6 +97,7 @@ struct tunesmith::RowFeatures<shape> {
   using Edges = tunesmith::WholeVectors;
   using SeenEdges = tunesmith::WholeVectors;
   using Mask = tunesmith::NoMask;
+  using Prefetch = tunesmith::PrefetchLaterRow<3, 1>;
 };
 
 static constexpr tunesmith::ResidentConfig config = {

@@ -63,6 +63,7 @@ struct tunesmith::RowFeatures<shape> {
   using Edges = tunesmith::WholeVectors;
   using SeenEdges = tunesmith::WholeVectors;
   using Mask = tunesmith::NoMask;
+  using Prefetch = tunesmith::NoPrefetch;
 };
 
 static constexpr tunesmith::ResidentConfig config = {
