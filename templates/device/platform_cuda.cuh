@@ -143,8 +143,8 @@ __device__ __forceinline__ uint64 evict_last_policy() {
 }
 
 #if TUNESMITH_SM >= 900
-/// Starts to bring bytes of global memory into L2, with the eviction priority of loads with this hint: the units of 16 bytes
-/// that start and end within them or contain the first. Called by one thread.
+/// Starts a prefetch of bytes of global memory into L2, with the eviction priority of loads with this hint. Both ends are
+/// rounded down to multiples of 16 bytes. Called by one thread.
 template <LoadHint hint>
 __device__ __forceinline__ void prefetch_to_l2(const void* first, int64 bytes) {
   const uint64 begin = reinterpret_cast<uint64>(first) & ~uint64{15};

@@ -36,7 +36,7 @@ struct PrefetchLaterRow {
     return {first && later < params.rows ? later : -1, thread_rank / Group::threads, blocks_of_row};
   }
 
-  /// Starts the prefetch from an array. Called by all threads.
+  /// Starts the prefetch of this row of an array. Called by all threads.
   template <typename Element, LoadHint hint>
   __device__ __forceinline__ void start(const RowParams& params, const void* array, int64 stride) const {
     if (row < 0) return;
@@ -47,7 +47,7 @@ struct PrefetchLaterRow {
   }
 };
 
-/// Starts to bring the rows of a later block into L2, of an array without gaps between rows. Called by all threads.
+/// Starts a prefetch of the rows of a later block. Rows follow each other without gaps. Called by all threads.
 template <typename Element, const RowShape& shape, int prefetch_blocks, int resident_blocks>
 __device__ __forceinline__ void prefetch_staged_rows(const RowParams& params, const void* array) {
   const int64 first = later_block<prefetch_blocks, resident_blocks>() * shape.staged_rows;
