@@ -140,6 +140,7 @@ struct LaunchConfig {
   X(ctx_get_device, cuCtxGetDevice, cuCtxGetDevice, 2000, (DeviceHandle*))                                                \
   X(ctx_push, cuCtxPushCurrent, cuCtxPushCurrent_v2, 4000, (ContextHandle))                                               \
   X(ctx_pop, cuCtxPopCurrent, cuCtxPopCurrent_v2, 4000, (ContextHandle*))                                                 \
+  X(ctx_reset_persisting_l2, cuCtxResetPersistingL2Cache, cuCtxResetPersistingL2Cache, 11000, (void))                     \
   X(mem_alloc, cuMemAlloc, cuMemAlloc_v2, 3020, (Address*, std::size_t))                                                  \
   X(mem_free, cuMemFree, cuMemFree_v2, 3020, (Address))                                                                   \
   X(copy_to_device, cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, 3020, (Address, const void*, std::size_t, StreamHandle))     \

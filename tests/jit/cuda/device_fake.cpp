@@ -186,6 +186,7 @@ Result cuMemcpyDtoHAsync_v2(void*, Address, std::size_t, StreamHandle stream) {
 Result cuMemcpyDtoDAsync_v2(Address, Address, std::size_t, StreamHandle stream) {
   return on_stream("cuMemcpyDtoDAsync", stream, 5);
 }
+Result cuCtxResetPersistingL2Cache() { return in_context(made("cuCtxResetPersistingL2Cache")); }
 Result cuMemsetD8Async(Address, unsigned char byte, std::size_t bytes, StreamHandle stream) {
   return on_stream("cuMemsetD8Async " + std::to_string(byte) + " " + std::to_string(bytes), stream, 1000);
 }

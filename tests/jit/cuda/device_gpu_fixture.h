@@ -35,6 +35,20 @@ extern "C" __global__ void fill_rank(const Params p) {
 #endif
   if (threadIdx.x == 0) p.x[blockIdx.x] = (float)rank;
 }
+extern "C" __global__ void load_once(const Params p) {
+  const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  if (i < p.n && p.x[i] == p.factor) p.x[i] = 0;
+}
+extern "C" __global__ void load_evict_last(const Params p) {
+#if __CUDA_ARCH__ >= 800
+  const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  unsigned long long policy;
+  float value = 0;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  if (i < p.n) asm volatile("ld.global.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(value) : "l"(p.x + i), "l"(policy));
+  if (value == p.factor) p.x[i] = 0;
+#endif
+}
 )";
 
 struct DeviceParams {

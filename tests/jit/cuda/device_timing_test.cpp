@@ -21,6 +21,25 @@ class CudaTimingTest : public CudaDeviceTest {
     kernels_.push_back(device().prepare(*module_, scale(blocks)));
     return [this, kernel = kernels_.back().get()](Stream stream) { kernel->enqueue(params_, stream); };
   }
+  /// Returns what a second measurement of two works calls.
+  std::string sequence_of_two_works(bool flush_l2) {
+    const std::vector<std::function<void(Stream)>> works{work(3), work(70)};
+    device().time_us(works, flush_l2);
+    fake_->calls.clear();
+    device().time_us(works, flush_l2);
+    std::string sequence;
+    for (const std::string& call : fake_->calls) {
+      if (call.starts_with("cuCtxResetPersistingL2Cache")) sequence += "reset ";
+      if (call.starts_with("cuMemsetD32")) sequence += "flush ";
+      if (call.starts_with("cuEventRecord")) sequence += "record ";
+      if (call.starts_with("cuLaunchKernel")) sequence += "launch ";
+      if (call.starts_with("cuStreamSynchronize")) sequence += "wait ";
+      if (call.starts_with("cuEventElapsed")) sequence += "read ";
+      EXPECT_FALSE(call.starts_with("cuEventCreate") || call.starts_with("cuMemAlloc") || call.starts_with("cuStreamCreate"))
+          << call << ": later measurements reuse the objects of the first";
+    }
+    return sequence;
+  }
   ~CudaTimingTest() override {
     kernels_.clear();
     module_.reset();
@@ -39,22 +58,19 @@ TEST_F(CudaTimingTest, TimesExcludeTheFlush) {
   EXPECT_NEAR(times[2], 1, 1e-3);
 }
 
-TEST_F(CudaTimingTest, EnqueuesAllWorksAndWaitsOnce) {
-  const std::vector<std::function<void(Stream)>> works{work(3), work(70)};
-  device().time_us(works, true);
-  fake_->calls.clear();
-  device().time_us(works, true);
-  std::string sequence;
-  for (const std::string& call : fake_->calls) {
-    if (call.starts_with("cuMemsetD32")) sequence += "flush ";
-    if (call.starts_with("cuEventRecord")) sequence += "record ";
-    if (call.starts_with("cuLaunchKernel")) sequence += "launch ";
-    if (call.starts_with("cuStreamSynchronize")) sequence += "wait ";
-    if (call.starts_with("cuEventElapsed")) sequence += "read ";
-    EXPECT_FALSE(call.starts_with("cuEventCreate") || call.starts_with("cuMemAlloc") || call.starts_with("cuStreamCreate"))
-        << call << ": later measurements reuse the objects of the first";
-  }
-  EXPECT_EQ(sequence, "flush record launch record flush record launch record wait read read ");
+TEST_F(CudaTimingTest, ResetsPersistingLinesOfAnIdleGpuBeforeEachFlush) {
+  EXPECT_EQ(sequence_of_two_works(true),
+            "wait reset flush record launch record wait reset flush record launch record wait read read ");
+}
+
+TEST_F(CudaTimingTest, WithoutAFlushWaitsOnce) {
+  EXPECT_EQ(sequence_of_two_works(false), "record launch record record launch record wait read read ");
+}
+
+TEST_F(CudaTimingTest, WithoutEvictionPoliciesFlushesBackToBack) {
+  fake_->major = 7;
+  fake_->minor = 5;
+  EXPECT_EQ(sequence_of_two_works(true), "flush record launch record flush record launch record wait read read ");
 }
 
 TEST_F(CudaTimingTest, FlushIsLargerThanTheCache) {
