@@ -83,8 +83,12 @@ struct TypedConfig {
   /// Returns the shape with this configuration's vector width and capacity.
   Shape view(Shape shape) const {
     if (capacity != 0) shape = shape.with_capacity();
-    if (access == Access::staged) return staged_view(shape, threads / lanes * rounds);
+    if (access == Access::staged) return staged_view(shape, rows_of_block());
     return access == Access::vectors ? shape : shape.with_vectors_of(access == Access::pairs ? 2 : 1);
+  }
+  /// Returns the number of rows that a block of variant=warp computes; 1 for others.
+  int rows_of_block() const noexcept {
+    return variant == Variant::warp ? threads / lanes * (access == Access::staged ? rounds : 1) : 1;
   }
   /// Returns the number of blocks that share a row while it is resident.
   int blocks_of_row() const noexcept { return variant == Variant::cluster || variant == Variant::grid ? blocks_per_row : 1; }

@@ -81,11 +81,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
   launch.dynamic_smem_bytes = config.launch_smem_bytes(shape);
   std::int64_t blocks = shape.rows;
   switch (config.variant) {
-    case Variant::warp: {
-      const std::int64_t rows_per_block = std::int64_t{config.threads} / config.lanes * config.rounds;
-      blocks = (shape.rows + rows_per_block - 1) / rows_per_block;
-      break;
-    }
+    case Variant::warp: blocks = (shape.rows + config.rows_of_block() - 1) / config.rows_of_block(); break;
     case Variant::cluster:
       blocks = shape.rows * config.blocks_per_row;
       launch.cluster = {static_cast<std::uint32_t>(config.blocks_per_row), 1, 1};

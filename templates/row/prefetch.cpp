@@ -9,15 +9,6 @@
 #include "templates/row/geometry.h"
 
 namespace tunesmith::row {
-namespace {
-
-std::int64_t rows_of_block(const TypedConfig& config) {
-  if (config.variant != Variant::warp) return 1;
-  return std::int64_t{config.threads} / config.lanes * (config.access == Access::staged ? config.rounds : 1);
-}
-
-}  // namespace
-
 int resident_blocks(const TypedConfig& config, const Shape& shape) {
   if (config.bounds_registers()) return config.min_blocks;
   constexpr std::int64_t registers = 65536, threads = 2048, blocks = 32, smem_bytes = 227 << 10, reserved = 1 << 10;
@@ -26,11 +17,15 @@ int resident_blocks(const TypedConfig& config, const Shape& shape) {
   return static_cast<int>(std::max<std::int64_t>(std::min({blocks, threads / config.threads, by_registers, by_memory}), 1));
 }
 
+std::string prefetch_arguments(const TypedConfig& config, const Shape& shape) {
+  return std::to_string(config.prefetch_blocks) + ", " + std::to_string(resident_blocks(config, shape));
+}
+
 int full_prefetch(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   constexpr double latency_ns = 1100;  // of a busy memory
   constexpr std::int64_t most = 32;
   if (!config.prefetches() || device.arch.number() < 90 || device.memory_gb_per_s == 0 || shape.sums_rows()) return 0;
-  const std::int64_t at_once = rows_of_block(config), of_row = config.blocks_of_row();
+  const std::int64_t at_once = config.rows_of_block(), of_row = config.blocks_of_row();
   const std::int64_t blocks = (shape.rows_bucket() + at_once - 1) / at_once * of_row;
   if (blocks <= std::int64_t{resident_blocks(config, config.view(shape))} * device.sm_count) return 0;
   const double bytes = latency_ns * device.memory_gb_per_s / device.sm_count;

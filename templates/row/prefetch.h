@@ -1,12 +1,16 @@
 #pragma once
 // Rows that blocks bring into L2 for later ones (row/later_rows.cuh). Internal to templates/row.
 
+#include <string>
+
 #include "templates/row/config.h"
 
 namespace tunesmith::row {
 
 /// Returns the blocks of a multiprocessor that run at the same time; of variant=warp, by an estimate of its registers.
 int resident_blocks(const TypedConfig& config, const Shape& shape);
+/// Returns the template arguments of a kernel's prefetches: "9, 16".
+std::string prefetch_arguments(const TypedConfig& config, const Shape& shape);
 
 /// Returns the blocks of a multiprocessor whose rows memory delivers in its latency: TypedConfig::prefetch_blocks of a
 /// kernel with a prefetch. 0 if this configuration cannot have one, or if all blocks start at once.

@@ -292,16 +292,26 @@ class Geometries {
   std::vector<TypedConfig> result_;
 };
 
+/// Loads with evict_last are fastest with the prefetch that plain loads have by default.
+int prefetch_to_try(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  TypedConfig plain = config;
+  if (config.load == LoadHint::evict_last) plain.load = LoadHint::plain;
+  return default_prefetch(plain, shape, device);
+}
+
 }  // namespace
 
 std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, Effort effort) {
   const TypedConfig usual = default_config(shape, device);
-  TypedConfig staggered = usual, prefetching = usual;
+  TypedConfig staggered = usual, prefetching = usual, keeping = usual;
   staggered.stagger_bytes_per_ns = usual.stagger_bytes_per_ns == 0 ? full_stagger(usual, shape, device) : 0;
   prefetching.prefetch_blocks = usual.prefetch_blocks == 0 ? full_prefetch(usual, shape, device) : 0;
+  keeping.load = LoadHint::evict_last;
+  keeping.prefetch_blocks = full_prefetch(keeping, shape, device);
+  if (!shape.writes || usual.variant > Variant::cluster || !why_invalid(keeping, shape, device).empty()) keeping = usual;
   std::vector<Config> space;
   std::set<std::string> known;
-  for (const TypedConfig& config : {usual, staggered, prefetching})
+  for (const TypedConfig& config : {usual, staggered, prefetching, keeping})
     if (known.insert(config.to_config().text()).second) space.push_back(config.to_config());
   // All geometries with the most promising hints come first, so a small budget covers all of them. Hints that seldom win are
   // tried with the best geometries only.
@@ -321,7 +331,7 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
           config.store = hints[h].store;
         }
         config.stagger_bytes_per_ns = default_stagger(config, shape, device);
-        config.prefetch_blocks = default_prefetch(config, shape, device);
+        config.prefetch_blocks = prefetch_to_try(config, shape, device);
         if (config.reads_twice()) config.load_again = hints[h].load_again;
         Config candidate = config.to_config();
         if (space.size() < most && why_invalid(config, shape, device).empty() && known.insert(candidate.text()).second)

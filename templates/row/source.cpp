@@ -61,8 +61,7 @@ std::string storage(const TypedConfig& config, const Shape& shape) {
 std::string prefetch_type(const TypedConfig& config, const Shape& shape) {
   if (!config.holds_row() || config.variant == Variant::persistent) return "";
   if (config.prefetch_blocks == 0 || shape.staged_rows > 0) return "NoPrefetch";  // staged: see staged_kernel()
-  return "PrefetchLaterRow<" + std::to_string(config.prefetch_blocks) + ", " +
-         std::to_string(resident_blocks(config, shape)) + ">";
+  return "PrefetchLaterRow<" + prefetch_arguments(config, shape) + ">";
 }
 
 std::string features(const TypedConfig& config, const Shape& shape, const FeatureTypes& more) {

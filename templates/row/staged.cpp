@@ -67,7 +67,8 @@ std::string why_not_staged(const TypedConfig& config, const Shape& shape) {
   std::int64_t least = size_of(shape.writes ? shape.out.dtype.value_or(shape.output) : shape.input);
   for (int i = 0; i < shape.inputs; ++i) least = std::min(least, size_of(shape.input_dtype(i)));
   for (int i = 0; i < shape.more_outputs; ++i) least = std::min(least, size_of(shape.more_output_dtype(i)));
-  const std::int64_t rows = std::int64_t{config.threads} / config.lanes * config.rounds, step = 16 / least;
+  const int rows = config.rows_of_block();
+  const std::int64_t step = 16 / least;
   if (rows % step != 0)
     return "a block has " + std::to_string(rows) + " rows (threads / lanes * rounds); access staged needs a multiple of " +
            std::to_string(step) + ", so that every block's rows start at a multiple of 16 bytes";
@@ -95,8 +96,7 @@ std::string staged_kernel(const TypedConfig& config, const StagedRowsOf& rows, c
     text.append(">(params." + address + ", " + std::to_string(offset) + ");\n");
     if (config.prefetch_blocks > 0)
       prefetches.append("  tunesmith::prefetch_staged_rows<" + device_type(dtype) + ", shape, " +
-                        std::to_string(config.prefetch_blocks) + ", " + std::to_string(resident_blocks(config, rows.shape)) +
-                        ">(" + row + ", params." + address + ");\n");
+                        prefetch_arguments(config, rows.shape) + ">(" + row + ", params." + address + ");\n");
   }
   for (std::size_t i = 0; i < rows.addresses.outputs.size(); ++i) {
     const auto& [dtype, offset] = arrays.outputs.at(i);
