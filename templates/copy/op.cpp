@@ -7,6 +7,7 @@
 
 #include "templates/config_values.h"
 #include "templates/copy/params.cuh"
+#include "templates/eviction.h"
 #include "templates/folded_grid.h"
 #include "templates/half.h"
 #include "tunesmith/error.h"
@@ -90,7 +91,7 @@ Config ParsedCopy::default_config(const DeviceInfo& device) const {
   const bool large = shape_.bytes() >= 4 * device.l2_bytes;
   CopyConfig config;
   config.vectors = large ? 1 : 4;
-  if (large && device.arch.number() >= 80) config.load = LoadHint::evict_last;
+  if (suits_evict_last(shape_.bytes(), device)) config.load = LoadHint::evict_last;
   return complete_config(device, {config_fields(config)});
 }
 
@@ -105,7 +106,7 @@ Config ParsedCopy::complete_config(const DeviceInfo& device, const Config& parti
 
 std::vector<Config> ParsedCopy::search_space(const DeviceInfo& device, Effort effort) const {
   std::vector<Config> space{default_config(device)};
-  const bool full = effort == Effort::full;
+  const bool full = effort == Effort::full, keeps = suits_evict_last(shape_.bytes(), device);
   using Hints = std::vector<std::pair<LoadHint, StoreHint>>;
   const Hints quick_hints{{LoadHint::plain, StoreHint::plain},
                           {LoadHint::evict_last, StoreHint::plain},
@@ -122,7 +123,7 @@ std::vector<Config> ParsedCopy::search_space(const DeviceInfo& device, Effort ef
     for (const int vectors : {1, 2, 4, 8})
       for (const auto& [load, store] : full ? full_hints : quick_hints) {
         const CopyConfig typed{.threads = threads, .vectors = vectors, .load = load, .store = store};
-        if (!why_not(typed, shape_, device).empty()) continue;
+        if (!why_not(typed, shape_, device).empty() || (load == LoadHint::evict_last && !keeps)) continue;
         if (Config config{config_fields(typed)}; std::ranges::find(space, config) == space.end())
           space.push_back(std::move(config));
       }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <tuple>
 
+#include "templates/eviction.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cross_entropy {
@@ -81,8 +82,7 @@ TileConfig default_tile_config(const row::Shape& shape, const DeviceInfo& device
     config.unroll = 4;
     while (config.unroll > 1 && config.threads * config.unroll / 2 >= shape.vectors_per_row()) config.unroll /= 2;
   }
-  const bool large = shape.traffic_bytes() >= 4 * device.l2_bytes;
-  if (large && device.arch.number() >= 80) config.load = LoadHint::evict_last;
+  if (suits_evict_last(shape.traffic_bytes(), device)) config.load = LoadHint::evict_last;
   return config;
 }
 
@@ -108,6 +108,7 @@ std::vector<Config> tile_search_space(const row::Shape& shape, const DeviceInfo&
       const bool mostly_idle = threads * unroll >= 2 * shape.vectors_per_row() && threads * unroll > 32;
       if (!mostly_idle) tiles.push_back(config);
     }
+  const bool keeps = suits_evict_last(shape.traffic_bytes(), device);
   using Hints = std::vector<std::pair<LoadHint, StoreHint>>;
   const Hints quick_hints{{LoadHint::evict_last, StoreHint::plain}, {LoadHint::plain, StoreHint::plain}};
   const Hints full_hints{{LoadHint::evict_last, StoreHint::plain},      {LoadHint::plain, StoreHint::plain},
@@ -118,7 +119,7 @@ std::vector<Config> tile_search_space(const row::Shape& shape, const DeviceInfo&
     for (TileConfig config : tiles) {
       config.load = load;
       config.store = store;
-      if (!why_invalid(config, shape, device).empty()) continue;
+      if (!why_invalid(config, shape, device).empty() || (load == LoadHint::evict_last && !keeps)) continue;
       if (Config candidate = config.to_config(); std::ranges::find(space, candidate) == space.end())
         space.push_back(std::move(candidate));
     }

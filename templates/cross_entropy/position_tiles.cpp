@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 
+#include "templates/eviction.h"
 #include "templates/folded_grid.h"
 #include "tunesmith/error.h"
 
@@ -107,17 +108,12 @@ std::vector<PositionTiles> ordered(const strided::Shape& shape, const DeviceInfo
   return found;
 }
 
-/// Returns whether the logits and their gradient exceed the cache by far.
-bool is_large(const strided::Shape& shape, const DeviceInfo& device) {
-  return shape.traffic_bytes() >= 4 * device.l2_bytes && device.arch.number() >= 80;
-}
-
 }  // namespace
 
 PositionTiles default_position_tiles(const strided::Shape& shape, const DeviceInfo& device) {
   const std::vector<PositionTiles> found = ordered(shape, device);
   PositionTiles config = found.empty() ? PositionTiles{.unroll = 1} : found.front();
-  if (is_large(shape, device)) config.load = LoadHint::evict_last;
+  if (suits_evict_last(shape.traffic_bytes(), device)) config.load = LoadHint::evict_last;
   return config;
 }
 
@@ -138,6 +134,7 @@ std::vector<Config> position_tiles_space(const strided::Shape& shape, const Devi
   std::vector<Config> space{default_position_tiles(shape, device).to_config()};
   std::vector<PositionTiles> tiles = ordered(shape, device);
   tiles.resize(std::min<std::size_t>(tiles.size(), effort == Effort::full ? 24 : 8));
+  const bool keeps = suits_evict_last(shape.traffic_bytes(), device);
   using Hints = std::vector<std::pair<LoadHint, StoreHint>>;
   const Hints quick_hints{{LoadHint::evict_last, StoreHint::plain}, {LoadHint::plain, StoreHint::plain}};
   const Hints full_hints{{LoadHint::evict_last, StoreHint::plain},
@@ -148,7 +145,7 @@ std::vector<Config> position_tiles_space(const strided::Shape& shape, const Devi
     for (PositionTiles config : tiles) {
       config.load = load;
       config.store = store;
-      if (!why_invalid(config, shape, device).empty()) continue;
+      if (!why_invalid(config, shape, device).empty() || (load == LoadHint::evict_last && !keeps)) continue;
       if (Config candidate = config.to_config(); std::ranges::find(space, candidate) == space.end())
         space.push_back(std::move(candidate));
     }

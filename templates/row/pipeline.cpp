@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "templates/eviction.h"
 #include "templates/folded_grid.h"
 namespace tunesmith::row {
 namespace {
@@ -42,7 +43,7 @@ TypedConfig chosen(const Choice& choice, const Shape& shape, const DeviceInfo& d
   const PipelineGeometry geometry = pipeline_geometry(config, shape);
   config.stages = static_cast<int>(
       std::min({ring_bytes / choice.min_blocks / (geometry.chunk * shape.inputs), most_stages(geometry), std::int64_t{32}}));
-  if (shape.traffic_bytes() >= 2 * device.l2_bytes) config.load = LoadHint::evict_last;
+  if (suits_evict_last(shape.traffic_bytes(), device)) config.load = LoadHint::evict_last;
   return config;
 }
 

@@ -8,6 +8,7 @@
 #include <bit>
 #include <set>
 
+#include "templates/eviction.h"
 #include "templates/row/defaults.h"
 #include "templates/row/few_rows.h"
 #include "templates/row/geometry.h"
@@ -31,20 +32,19 @@ struct Hints {
 /// Returns the most promising hints first. Arrays far larger than L2 are read once, and evict_last reads them fastest;
 /// arrays that fit into L2 need not be kept in L1.
 std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device, Effort effort) {
-  const bool has_policies = device.arch.number() >= 80;
+  const bool keeps = suits_evict_last(shape.traffic_bytes(), device);
   if (!shape.writes) {
     const bool large = shape.traffic_bytes() >= 4 * device.l2_bytes;
     std::vector<Hints> loads{{LoadHint::plain, LoadHint::plain, StoreHint::plain}};
     loads.insert(large ? loads.end() : loads.begin(), {LoadHint::streaming, LoadHint::plain, StoreHint::plain});
     if (effort == Effort::quick) return loads;
     loads.push_back({LoadHint::no_allocate, LoadHint::plain, StoreHint::plain});
-    if (has_policies) loads.push_back({LoadHint::evict_last, LoadHint::plain, StoreHint::plain});
+    if (keeps) loads.push_back({LoadHint::evict_last, LoadHint::plain, StoreHint::plain});
     return loads;
   }
   const bool large = shape.traffic_bytes() >= 2 * device.l2_bytes;
   std::vector<Hints> hints{{LoadHint::plain, LoadHint::plain, StoreHint::plain}};
-  if (has_policies)
-    hints.insert(large ? hints.begin() : hints.end(), {LoadHint::evict_last, LoadHint::evict_first, StoreHint::plain});
+  if (keeps) hints.insert(hints.begin(), {LoadHint::evict_last, LoadHint::evict_first, StoreHint::plain});
   if (!shape.in_place)
     hints.insert(large ? hints.end() : hints.begin(),
                  large ? Hints{LoadHint::no_allocate, LoadHint::no_allocate, StoreHint::streaming}
@@ -54,7 +54,7 @@ std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device, Ef
   if (!shape.in_place)
     hints.push_back(large ? Hints{LoadHint::no_allocate, LoadHint::no_allocate, StoreHint::plain}
                           : Hints{LoadHint::no_allocate, LoadHint::no_allocate, StoreHint::streaming});
-  if (has_policies) hints.push_back({LoadHint::evict_last, LoadHint::evict_first, StoreHint::evict_first});
+  if (keeps) hints.push_back({LoadHint::evict_last, LoadHint::evict_first, StoreHint::evict_first});
   return hints;
 }
 
@@ -292,26 +292,16 @@ class Geometries {
   std::vector<TypedConfig> result_;
 };
 
-/// Loads with evict_last are fastest with the prefetch that plain loads have by default.
-int prefetch_to_try(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  TypedConfig plain = config;
-  if (config.load == LoadHint::evict_last) plain.load = LoadHint::plain;
-  return default_prefetch(plain, shape, device);
-}
-
 }  // namespace
 
 std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, Effort effort) {
   const TypedConfig usual = default_config(shape, device);
-  TypedConfig staggered = usual, prefetching = usual, keeping = usual;
+  TypedConfig staggered = usual, prefetching = usual;
   staggered.stagger_bytes_per_ns = usual.stagger_bytes_per_ns == 0 ? full_stagger(usual, shape, device) : 0;
   prefetching.prefetch_blocks = usual.prefetch_blocks == 0 ? full_prefetch(usual, shape, device) : 0;
-  keeping.load = LoadHint::evict_last;
-  keeping.prefetch_blocks = full_prefetch(keeping, shape, device);
-  if (!shape.writes || usual.variant > Variant::cluster || !why_invalid(keeping, shape, device).empty()) keeping = usual;
   std::vector<Config> space;
   std::set<std::string> known;
-  for (const TypedConfig& config : {usual, staggered, prefetching, keeping})
+  for (const TypedConfig& config : {usual, staggered, prefetching})
     if (known.insert(config.to_config().text()).second) space.push_back(config.to_config());
   // All geometries with the most promising hints come first, so a small budget covers all of them. Hints that seldom win are
   // tried with the best geometries only.
@@ -331,7 +321,7 @@ std::vector<Config> search_space(const Shape& shape, const DeviceInfo& device, E
           config.store = hints[h].store;
         }
         config.stagger_bytes_per_ns = default_stagger(config, shape, device);
-        config.prefetch_blocks = prefetch_to_try(config, shape, device);
+        config.prefetch_blocks = default_prefetch(config, shape, device);
         if (config.reads_twice()) config.load_again = hints[h].load_again;
         Config candidate = config.to_config();
         if (space.size() < most && why_invalid(config, shape, device).empty() && known.insert(candidate.text()).second)

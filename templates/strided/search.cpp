@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "templates/eviction.h"
 #include "templates/strided/config.h"
 #include "tunesmith/error.h"
 
@@ -135,9 +136,8 @@ struct Hints {
 
 std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device) {
   std::vector<Hints> hints{{LoadHint::plain, LoadHint::plain, StoreHint::plain}};
-  const bool large = shape.traffic_bytes() >= 2 * device.l2_bytes;
-  if (device.arch.number() >= 80)
-    hints.insert(large ? hints.begin() : hints.end(), {LoadHint::evict_last, LoadHint::evict_first, StoreHint::plain});
+  if (suits_evict_last(shape.traffic_bytes(), device))
+    hints.insert(hints.begin(), {LoadHint::evict_last, LoadHint::evict_first, StoreHint::plain});
   if (!shape.in_place) hints.push_back({LoadHint::no_allocate, LoadHint::no_allocate, StoreHint::streaming});
   return hints;
 }

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <ranges>
 #include <string>
 
 #include "templates/render.h"
@@ -107,21 +105,6 @@ TEST(Prefetch, TheSearchTriesTheDefaultWithAndWithout) {
       others += other.to_config() == first.to_config() ? 1 : 0;
     }
     EXPECT_EQ(others, 1) << fields;
-  }
-}
-
-TEST(Prefetch, TheSearchTriesItWithEvictLast) {
-  for (const char* fields : {"rows=4096,cols=4096", "rows=300,cols=150000,dtype=bf16"}) {  // block with one, cluster without
-    const auto space = find_op("softmax").parse(test::normalized("softmax", fields))->search_space(h100(), Effort::quick);
-    const bool found = std::ranges::any_of(space | std::views::take(4), [&](const Config& config) {
-      row::TypedConfig other = row::TypedConfig::parse(config);
-      if (other.load != LoadHint::evict_last || other.prefetch_blocks == 0) return false;
-      const row::TypedConfig first = row::TypedConfig::parse(space.at(0));
-      other.load = first.load;
-      other.prefetch_blocks = first.prefetch_blocks;
-      return other.to_config() == first.to_config();
-    });
-    EXPECT_TRUE(found) << fields;
   }
 }
 
