@@ -95,8 +95,9 @@ class Device {
 
   /// Runs the works one after the other on an internal stream and returns the device time of each in microseconds. If
   /// flush_l2 is set, flushes the last-level cache before each (by writing more than its size), which also hides launch
-  /// latency; lines that an evict_last policy keeps are evicted, too. Holds the device's measuring lock, which excludes
-  /// measurements of other processes. Throws Error(unsupported) on the host executor, whose times say nothing about a GPU.
+  /// latency. That evicts lines that earlier calls loaded with an evict_last policy, but none of this call's. Holds the
+  /// device's measuring lock, which excludes measurements of other processes. Throws Error(unsupported) on the host
+  /// executor, whose times say nothing about a GPU.
   virtual std::vector<double> time_us(std::span<const std::function<void(Stream)>> works, bool flush_l2) = 0;
 };
 

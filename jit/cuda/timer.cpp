@@ -13,8 +13,6 @@ constexpr std::size_t min_flush_bytes = std::size_t{256} << 20;
 // Where memory is short, a smaller flush evicts a part of the arrays. Below this size, measuring fails.
 constexpr std::size_t least_flush_bytes = std::size_t{1} << 20;
 
-// Lines that a kernel loaded with an evict_last policy outlive the write: 50 flushes later an H100 still read a quarter of
-// 19 MB from L2. Without the reset, one such candidate would change the times of all that follow.
 constexpr int first_arch_with_policies = 80;
 
 CudaTimer::CudaTimer(const CudaDevice& device, cuda::ContextHandle context, std::filesystem::path lock_folder)
@@ -29,7 +27,7 @@ CudaTimer::~CudaTimer() {
   {
     const RelaxedCapture relaxed(driver_);
     for (const cuda::EventHandle event : events_) driver_->event_destroy(event);
-    if (flushed_ != 0) driver_->mem_free(flushed_);
+    if (flush_ != 0) driver_->mem_free(flush_);
     driver_->stream_destroy(stream_);
   }
   cuda::ContextHandle popped = nullptr;
@@ -43,12 +41,12 @@ void CudaTimer::grow(std::size_t works, bool flush_l2) {
                   " measurements");
     events_.push_back(event);
   }
-  if (!flush_l2 || flushed_ != 0) return;
+  if (!flush_l2 || flush_ != 0) return;
   flush_bytes_ = std::max<std::size_t>(2 * static_cast<std::size_t>(device_.info().l2_bytes), min_flush_bytes);
   while (true) {
-    const cuda::Result result = driver_->mem_alloc(&flushed_, flush_bytes_);
+    const cuda::Result result = driver_->mem_alloc(&flush_, flush_bytes_);
     if (result == cuda::success) return;
-    flushed_ = 0;
+    flush_ = 0;
     if (result != cuda::error_out_of_memory || flush_bytes_ / 2 < least_flush_bytes)
       driver_.check(result, "cuMemAlloc", "allocating ", flush_bytes_,
                     " bytes to flush the L2 cache of cuda:", device_.info().ordinal);
@@ -56,21 +54,21 @@ void CudaTimer::grow(std::size_t works, bool flush_l2) {
   }
 }
 
-void CudaTimer::flush() {
-  if (device_.info().arch.number() >= first_arch_with_policies) {
-    // A kernel that still runs would add lines after the reset.
-    driver_.check(driver_->stream_synchronize(stream_), "cuStreamSynchronize", "waiting for the launch before a flush");
-    driver_.check(driver_->ctx_reset_persisting_l2(), "cuCtxResetPersistingL2Cache", "flushing the L2 cache");
-  }
-  driver_.check(driver_->set_words(flushed_, 0, flush_bytes_ / 4, stream_), "cuMemsetD32Async", "flushing the L2 cache");
+// Such lines outlive a flush: 50 flushes later an H100 still read a quarter of 19 MB from L2. The reset is not in stream
+// order, so the stream must be idle.
+void CudaTimer::release_kept_lines() {
+  if (device_.info().arch.number() < first_arch_with_policies) return;
+  driver_.check(driver_->ctx_reset_persisting_l2(), "cuCtxResetPersistingL2Cache", "flushing the L2 cache");
 }
 
 std::vector<double> CudaTimer::time_us(std::span<const std::function<void(Stream)>> works, bool flush_l2) {
   const MeasuringLock lock(lock_folder_, device_.uuid());
   grow(works.size(), flush_l2);
+  if (flush_l2) release_kept_lines();
   try {
     for (std::size_t i = 0; i < works.size(); ++i) {
-      if (flush_l2) flush();
+      if (flush_l2)
+        driver_.check(driver_->set_words(flush_, 0, flush_bytes_ / 4, stream_), "cuMemsetD32Async", "flushing the L2 cache");
       driver_.check(driver_->event_record(events_[2 * i], stream_), "cuEventRecord", "measuring");
       works[i](stream_);
       driver_.check(driver_->event_record(events_[2 * i + 1], stream_), "cuEventRecord", "measuring");

@@ -20,14 +20,13 @@ class CudaTimer {
   CudaTimer& operator=(const CudaTimer&) = delete;
 
   cuda::ContextHandle context() const noexcept { return context_; }
-  /// Implements Device::time_us. Enqueues each work as [flush, start, work, stop]. Waits before each flush, which the host
-  /// starts; without a flush, once at the end.
+  /// Implements Device::time_us. Enqueues all works back to back as [flush, start, work, stop] and waits once, at the end.
   std::vector<double> time_us(std::span<const std::function<void(Stream)>> works, bool flush_l2);
 
  private:
   void grow(std::size_t works, bool flush_l2);
-  /// Evicts everything from L2 and leaves it full of lines to write back, as the kernel before does in a program.
-  void flush();
+  /// Lets a flush evict the lines that earlier kernels loaded with an evict_last policy.
+  void release_kept_lines();
 
   const CudaDevice& device_;
   const Driver& driver_;
@@ -35,7 +34,7 @@ class CudaTimer {
   const std::filesystem::path lock_folder_;
   cuda::StreamHandle stream_ = nullptr;
   std::vector<cuda::EventHandle> events_;  // start and stop of each work
-  cuda::Address flushed_ = 0;              // memory that a flush writes
+  cuda::Address flush_ = 0;
   std::size_t flush_bytes_ = 0;
 };
 

@@ -13,6 +13,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "templates/half.h"
@@ -50,6 +51,7 @@ struct Script {
 class AddOneOp : public FieldsOp {
  public:
   std::vector<int> widths{1, 2, 4, 8};  ///< search space of Effort::full; Effort::quick omits the last one
+  std::set<int> keeping{};              ///< widths whose configurations of the search space load with evict_last
   int verification_rows = 19;
   int spill_bound = std::numeric_limits<int>::max();
   bool cols_in_buckets = false;  ///< as if cols were not compiled in
@@ -105,7 +107,10 @@ class AddOneOp : public FieldsOp {
   }
   std::vector<Config> search_space(const Problem&, const DeviceInfo&, Effort effort) const override {
     std::vector<Config> space;
-    for (const int width : widths) space.push_back(config(width));
+    for (const int width : widths) {
+      space.push_back(config(width));
+      if (keeping.contains(width)) space.back().fields.set("load", "evict_last");
+    }
     if (effort == Effort::quick && space.size() > 1) space.pop_back();
     return space;
   }
@@ -115,7 +120,7 @@ class AddOneOp : public FieldsOp {
     const auto* number = std::get_if<std::int64_t>(width);
     if (number == nullptr || *number < 1) return "width is not a number from 1";
     if (*number > problem.fields.integer("cols")) return "width is more than cols";
-    return config.fields.size() > 2 ? "too many fields" : "";
+    return config.fields.size() > 2u + config.fields.contains("load") ? "too many fields" : "";
   }
   int max_spill_bytes(const Problem&, const Config&) const override { return spill_bound; }
   SourceParts source_parts(const Problem&, const Config& config) const override {

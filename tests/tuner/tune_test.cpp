@@ -98,6 +98,20 @@ TEST_F(Tune, EveryRoundTimesEachCandidateOnceInRandomOrder) {
   EXPECT_EQ(again.timed, device.timed) << "the seed determines the order";
 }
 
+TEST_F(Tune, CandidatesThatKeepLinesAreTimedInCallsOfTheirOwn) {
+  op.keeping = {2, 8};
+  const TuneResult result = tune_now();
+  EXPECT_EQ(result.timed, 4);
+  const std::vector<std::vector<int>> warm_up(device.rounds.begin(), device.rounds.begin() + 4);
+  EXPECT_EQ(warm_up, (std::vector<std::vector<int>>{{1}, {2}, {4}, {8}}))
+      << "the warm-up follows the order of the search space";
+  for (std::size_t i = 4; i < device.rounds.size(); ++i) {
+    std::vector<int> round = device.rounds[i];
+    std::ranges::sort(round);
+    EXPECT_EQ(round, i % 2 == 0 ? (std::vector{1, 4}) : (std::vector{2, 8}));
+  }
+}
+
 TEST_F(Tune, IgnoresTheFirstSample) {
   scripts[8].time_us = 5;
   bool is_first = true;

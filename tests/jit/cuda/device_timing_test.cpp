@@ -58,16 +58,12 @@ TEST_F(CudaTimingTest, TimesExcludeTheFlush) {
   EXPECT_NEAR(times[2], 1, 1e-3);
 }
 
-TEST_F(CudaTimingTest, ResetsPersistingLinesOfAnIdleGpuBeforeEachFlush) {
-  EXPECT_EQ(sequence_of_two_works(true),
-            "wait reset flush record launch record wait reset flush record launch record wait read read ");
-}
-
-TEST_F(CudaTimingTest, WithoutAFlushWaitsOnce) {
+TEST_F(CudaTimingTest, EnqueuesAllWorksAndWaitsOnce) {
+  EXPECT_EQ(sequence_of_two_works(true), "reset flush record launch record flush record launch record wait read read ");
   EXPECT_EQ(sequence_of_two_works(false), "record launch record record launch record wait read read ");
 }
 
-TEST_F(CudaTimingTest, WithoutEvictionPoliciesFlushesBackToBack) {
+TEST_F(CudaTimingTest, WithoutEvictionPoliciesResetsNothing) {
   fake_->major = 7;
   fake_->minor = 5;
   EXPECT_EQ(sequence_of_two_works(true), "flush record launch record flush record launch record wait read read ");
