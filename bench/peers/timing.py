@@ -1,7 +1,7 @@
 """Device time of several implementations of one problem, interleaved in shuffled order.
 
-L2 is flushed before each launch, of lines that an evict_last policy keeps as well. If arithmetic bounds the problem, a few launches follow each other on a preheated GPU
-instead.
+L2 is flushed before each launch, of lines that an evict_last policy keeps as well. If arithmetic bounds the problem, a few
+launches follow each other on a preheated GPU instead.
 """
 import ctypes
 import math
