@@ -54,8 +54,8 @@ void CudaTimer::grow(std::size_t works, bool flush_l2) {
   }
 }
 
-// Lines that evict_last loads keep outlive a flush: 50 flushes later an H100 still read a quarter of 19 MB from L2. The reset is
-// not in stream order, so the stream must be idle.
+// Lines that evict_last loads keep outlive a flush: 50 flushes later an H100 still read a quarter of 19 MB from L2. The
+// reset is not in stream order, so the stream must be idle.
 void CudaTimer::release_kept_lines() {
   if (device_.info().arch.number() < first_arch_with_policies) return;
   driver_.check(driver_->ctx_reset_persisting_l2(), "cuCtxResetPersistingL2Cache", "flushing the L2 cache");
