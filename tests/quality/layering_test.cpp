@@ -6,11 +6,13 @@
 
 #include <ostream>
 
+#include "tests/support/source_folder.h"
+
 namespace tunesmith {
 namespace {
 
 TEST(Layering, IncludesFollowTheOrderOfLayers) {
-  const SourceTree tree = read_source_tree(TUNESMITH_SOURCE_DIR);
+  const SourceTree tree = read_source_tree(source_folder());
   EXPECT_GT(count_includes(tree), 200) << "the sources were not found";
   for (const std::string& violation : layering_violations(tree)) ADD_FAILURE() << violation;
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/source_folder.h"
 #include "tests/support/source_tree.h"
 
 namespace tunesmith {
@@ -100,7 +101,7 @@ bool needs_opening_comment(std::string_view path) {
 }
 
 TEST(SourceRules, NoFileContainsForbiddenWords) {
-  const SourceTree tree = read_source_tree(TUNESMITH_SOURCE_DIR);
+  const SourceTree tree = read_source_tree(source_folder());
   EXPECT_GT(tree.size(), 100u) << "the sources were not found";
   for (const auto& [path, contents] : tree) {
     if (path == "tests/quality/source_rules_test.cpp") continue;  // this file
@@ -109,7 +110,7 @@ TEST(SourceRules, NoFileContainsForbiddenWords) {
 }
 
 TEST(SourceRules, EveryFileHasAnOpeningComment) {
-  for (const auto& [path, contents] : read_source_tree(TUNESMITH_SOURCE_DIR)) {
+  for (const auto& [path, contents] : read_source_tree(source_folder())) {
     if (needs_opening_comment(path)) {
       EXPECT_TRUE(has_opening_comment(path, contents)) << path << " does not start with a comment on its purpose";
     }
@@ -117,7 +118,7 @@ TEST(SourceRules, EveryFileHasAnOpeningComment) {
 }
 
 TEST(SourceRules, EveryHeaderHasAnIncludeGuard) {
-  for (const auto& [path, contents] : read_source_tree(TUNESMITH_SOURCE_DIR)) {
+  for (const auto& [path, contents] : read_source_tree(source_folder())) {
     if (!path.ends_with(".h") && !path.ends_with(".cuh")) continue;
     const bool c_guard = contents.find("#ifndef TUNESMITH_") != std::string::npos;  // for C compilers
     const bool meant = contents.find("No include guard: ") != std::string::npos;

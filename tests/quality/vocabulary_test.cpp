@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/source_folder.h"
 #include "tests/support/source_tree.h"
 
 namespace tunesmith {
@@ -15,7 +16,7 @@ bool is_checked(std::string_view path) {
 }
 
 TEST(Vocabulary, NoFileContainsAnAvoidedPhrase) {
-  for (const auto& [path, contents] : read_source_tree(TUNESMITH_SOURCE_DIR)) {
+  for (const auto& [path, contents] : read_source_tree(source_folder())) {
     if (!is_checked(path)) continue;
     for (const std::string& found : avoided_phrases_in(path, contents)) ADD_FAILURE() << found;
   }

@@ -16,8 +16,8 @@ bool is_skipped_folder(const std::filesystem::path& path) {
 
 }  // namespace
 
-SourceTree read_source_tree(const std::string& root) {
-  if (!std::filesystem::exists(root + "/CMakePresets.json")) throw std::runtime_error("no repository at " + root);
+SourceTree read_source_tree(const std::filesystem::path& root) {
+  if (!std::filesystem::exists(root / "CMakePresets.json")) throw std::runtime_error("no repository at " + root.string());
   SourceTree tree;
   auto entry = std::filesystem::recursive_directory_iterator(root);
   for (; entry != std::filesystem::recursive_directory_iterator(); ++entry) {

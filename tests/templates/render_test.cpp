@@ -12,6 +12,7 @@
 #include <sstream>
 #include <vector>
 
+#include "tests/support/source_folder.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -228,8 +229,7 @@ TEST(Render, MatchesTheGoldenSources) {
     const std::size_t digest = text.find(".cuh ") + 5;
     text.replace(digest, 32, "<digest>");
     text = std::regex_replace(text, std::regex("line [0-9]+"), "line <number>");
-    const std::filesystem::path path =
-        std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/templates/golden" / (std::string(c.name) + ".cu");
+    const std::filesystem::path path = source_folder() / "tests/templates/golden" / (std::string(c.name) + ".cu");
     if (std::getenv("TUNESMITH_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
     EXPECT_EQ(text, read(path)) << path;
   }
@@ -237,7 +237,7 @@ TEST(Render, MatchesTheGoldenSources) {
 
 // scripts/compare_kernels.py compiles these.
 TEST(Render, KernelVariantsAreValid) {
-  std::ifstream lines(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/templates/kernel_variants.txt");
+  std::ifstream lines(source_folder() / "tests/templates/kernel_variants.txt");
   std::size_t count = 0;
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.front() == '#') continue;
@@ -253,8 +253,7 @@ TEST(Render, KernelVariantsAreValid) {
 
 TEST(Render, GoldenFilesCoverEveryMainTemplate) {
   std::set<std::string> kept, named, main_templates;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/templates/golden"))
+  for (const auto& entry : std::filesystem::directory_iterator(source_folder() / "tests/templates/golden"))
     kept.insert(entry.path().stem().string());
   for (const Case& c : golden_cases) {
     named.insert(c.name);
@@ -459,7 +458,7 @@ TEST(Render, FilesHoldTheSameCode) {
 }
 
 TEST(Templates, FolderReplacesTheEmbeddedOnes) {
-  const TemplateSet folder = TemplateSet::from_folder(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "templates");
+  const TemplateSet folder = TemplateSet::from_folder(source_folder() / "templates");
   EXPECT_EQ(folder.files(), TemplateSet::embedded().files());
   EXPECT_EQ(rendered(golden_cases[0], folder), rendered(golden_cases[0]));
 }

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "templates/op.h"
+#include "tests/support/source_folder.h"
 
 namespace tunesmith {
 namespace {
@@ -121,7 +122,7 @@ std::vector<std::string> split(const std::string& line) {
 
 /// Stores the records and trials that data/extract_trials.py wrote.
 void load(const std::string& file, Cache& cache) {
-  std::ifstream stream(std::string(TUNESMITH_SOURCE_DIR) + "/tests/tuner/data/" + file);
+  std::ifstream stream(source_folder() / "tests/tuner/data" / file);
   ASSERT_TRUE(stream) << file;
   TuningRecord record;
   std::vector<Trial> trials;

@@ -8,6 +8,7 @@
 
 #include "api/cli/cache/current_version.h"
 #include "templates/op.h"
+#include "tests/support/source_folder.h"
 #include "tuner/recorded.h"
 
 namespace tunesmith::cli {
@@ -81,7 +82,7 @@ TEST(RecordLines, MistakesAreNamedWithTheirPlace) {
 
 // What is in the repository. It fails after a change to templates that were tuned: no lookup finds their records any more.
 TEST(ShippedRecords, AreSmallCanonicalAndOfTheseTemplates) {
-  const std::filesystem::path file = TUNESMITH_SOURCE_DIR "/cache/shipped/records.jsonl";
+  const std::filesystem::path file = source_folder() / "cache/shipped/records.jsonl";
   EXPECT_LE(std::filesystem::file_size(file), std::uintmax_t{2} << 20);
   const std::vector<TuningRecord> records = read_lines(file);
   const std::string text = to_lines(records);

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "tests/api/cli/process.h"
+#include "tests/support/source_folder.h"
 
 namespace tunesmith::cli {
 namespace {
@@ -140,7 +141,7 @@ class BrokenTemplates : public CliTest {
     fs::create_directory(path("templates"));
     for (const char* folder : {"device", "row", "softmax", "strided"}) {
       fs::create_directory(path("templates/" + std::string(folder)));
-      for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(TUNESMITH_SOURCE_DIR) / "templates" / folder))
+      for (const fs::directory_entry& entry : fs::directory_iterator(source_folder() / "templates" / folder))
         if (entry.path().extension() == ".cuh") fs::copy(entry.path(), path("templates/" + std::string(folder)));
     }
     for (const fs::directory_entry& entry : fs::directory_iterator(path("templates/softmax")))

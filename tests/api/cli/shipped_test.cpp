@@ -7,6 +7,7 @@
 #include "cache/cache.h"
 #include "templates/op.h"
 #include "tests/api/cli/process.h"
+#include "tests/support/source_folder.h"
 #include "tuner/select.h"
 
 namespace tunesmith::cli {
@@ -132,7 +133,7 @@ TEST_F(ShippedCacheTest, DoctorNamesItAndListShowsItWhenAsked) {
 
 TEST_F(ShippedCacheTest, RecordsOfOlderTemplatesAreUsedAndSaidToBe) {
   fs::create_directories(path("templates"));
-  fs::copy(TUNESMITH_SOURCE_DIR "/templates", path("templates"), fs::copy_options::recursive);
+  fs::copy(source_folder() / "templates", path("templates"), fs::copy_options::recursive);
   write_cache(shipped(), 0);
   environment["TUNESMITH_TEMPLATES"] = path("templates");
   EXPECT_EQ(look_up()["origin"], "exact") << "the same templates from a folder";
@@ -157,7 +158,7 @@ TEST_F(ShippedCacheTest, TheBuildHasMadeOne) {
   EXPECT_TRUE(facts["file"].get<std::string>().ends_with("/share/tunesmith/shipped.db")) << facts;
   EXPECT_EQ(facts["ignored"], "");
   const std::string lines =
-      read("../" + fs::relative(TUNESMITH_SOURCE_DIR "/cache/shipped/records.jsonl", folder_.parent_path()).string());
+      read("../" + fs::relative(source_folder() / "cache/shipped/records.jsonl", folder_.parent_path()).string());
   EXPECT_EQ(facts["records"], std::ranges::count(lines, '\n'));
 }
 

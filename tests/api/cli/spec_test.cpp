@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "api/cli/tuning/prewarm_spec.h"
+#include "tests/support/source_folder.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
@@ -159,7 +160,7 @@ TEST(ProblemLog, NamesTheLineOfAMistake) {
 // Those with which trials for bench/neighbours.cpp are collected.
 TEST(Spec, TheSpecsOfTheBenchmarksAreValid) {
   for (const auto& [file, count] : {std::pair("neighbours.json", 66U), {"neighbours_full.json", 7U}})
-    EXPECT_EQ(read_spec(std::filesystem::path(TUNESMITH_SOURCE_DIR) / "bench" / file).size(), count) << file;
+    EXPECT_EQ(read_spec(source_folder() / "bench" / file).size(), count) << file;
 }
 
 }  // namespace

@@ -9,13 +9,14 @@
 
 #include "jit/host/compiler.h"
 #include "jit/host/device.h"
+#include "tests/support/source_folder.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
 
 /// Returns a header of templates/ without its includes.
 inline std::string device_header(const std::string& name) {
-  std::ifstream in(TUNESMITH_SOURCE_DIR "/templates/device/" + name);
+  std::ifstream in(source_folder() / "templates/device" / name);
   if (!in) throw std::runtime_error("templates/device/" + name + " is missing");
   std::string text;
   for (std::string line; std::getline(in, line);)

@@ -9,6 +9,7 @@
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/parse.h"
 #include "templates/row_program/programs.h"
+#include "tests/support/source_folder.h"
 #include "tests/support/torture.h"
 #include "tests/templates/row_program/random_programs.h"
 #include "tunesmith/error.h"
@@ -32,7 +33,7 @@ struct Broken {
 
 /// The file has for each program a line `%% line:column: message`, and the program.
 std::vector<Broken> broken_programs() {
-  std::ifstream file(TUNESMITH_SOURCE_DIR "/tests/templates/row_program/broken_programs.txt");
+  std::ifstream file(source_folder() / "tests/templates/row_program/broken_programs.txt");
   std::vector<Broken> programs;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("%% "))

@@ -11,12 +11,13 @@
 #include <sstream>
 
 #include "templates/render.h"
+#include "tests/support/source_folder.h"
 #include "tests/templates/row_program/op_cases.h"
 
 namespace tunesmith {
 namespace {
 
-const std::filesystem::path folder = std::filesystem::path(TUNESMITH_SOURCE_DIR) / "tests/templates/row_program/golden";
+const std::filesystem::path folder = source_folder() / "tests/templates/row_program/golden";
 
 std::string read(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);

@@ -17,13 +17,14 @@
 #include "templates/row_program/parse.h"
 #include "templates/row_program/programs.h"
 #include "templates/row_program/symbols.h"
+#include "tests/support/source_folder.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::row_program {
 namespace {
 
 std::string page() {
-  std::ifstream file(TUNESMITH_SOURCE_DIR "/docs/row-programs.md");
+  std::ifstream file(source_folder() / "docs/row-programs.md");
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();

@@ -10,6 +10,7 @@
 #include "templates/row_program/parse.h"
 #include "templates/row_program/programs.h"
 #include "templates/row_program/text_of.h"
+#include "tests/support/source_folder.h"
 #include "tests/templates/row_program/random_programs.h"
 
 namespace tunesmith::row_program {
@@ -37,7 +38,7 @@ TEST(RowProgramText, OfShippedProgramsAndTheirGradientsParsesToTheSameProgram) {
 
 /// The blocks of code of docs/row-programs.md that are programs.
 std::vector<std::string> documented_programs() {
-  std::ifstream file(TUNESMITH_SOURCE_DIR "/docs/row-programs.md");
+  std::ifstream file(source_folder() / "docs/row-programs.md");
   std::vector<std::string> programs;
   bool open = false, inside = false;  // blocks of other languages name them
   for (std::string line; std::getline(file, line);) {
