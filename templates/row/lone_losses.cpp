@@ -76,6 +76,13 @@ std::vector<TypedConfig> lone_losses_to_try(const Shape& shape, const DeviceInfo
     if (threads >= 32 && threads <= 1024 && why_invalid(config, shape, device).empty()) list.push_back(config);
   };
   const int threads = best->threads, blocks = best->min_blocks;
+  if (shape.shifted() && shape.starts_at_pairs())
+    for (const Registers registers : {best->registers, Registers::float32}) {
+      const int fewer = registers == Registers::packed ? 0 : 4;
+      TypedConfig pairs = block_of_row({0, threads, std::max(1, blocks - fewer)}, registers);
+      pairs.access = Access::pairs;
+      if (why_invalid(pairs, shape, device).empty()) list.push_back(pairs);
+    }
   if (may_pack(shape)) add(threads, blocks, Registers::float32);
   add(threads * 2, blocks * 2 / 3, best->registers);
   add(threads, blocks * 3 / 2, best->registers);

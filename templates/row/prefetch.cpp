@@ -9,6 +9,14 @@
 #include "templates/row/geometry.h"
 
 namespace tunesmith::row {
+
+double bytes_in_latency(const DeviceInfo& device) {
+  constexpr double latency_ns = 1100;  // of a busy memory
+  return latency_ns * device.memory_gb_per_s / device.sm_count;
+}
+
+bool needs_more_loads(const DeviceInfo& device) { return bytes_in_latency(device) > 32 << 10; }
+
 int resident_blocks(const TypedConfig& config, const Shape& shape) {
   if (config.bounds_registers()) return config.min_blocks;
   constexpr std::int64_t registers = 65536, threads = 2048, blocks = 32, smem_bytes = 227 << 10, reserved = 1 << 10;
@@ -22,27 +30,29 @@ std::string prefetch_arguments(const TypedConfig& config, const Shape& shape) {
 }
 
 int full_prefetch(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  constexpr double latency_ns = 1100;  // of a busy memory
   constexpr std::int64_t most = 32;
   if (!config.prefetches() || device.arch.number() < 90 || device.memory_gb_per_s == 0 || shape.sums_rows()) return 0;
   const std::int64_t at_once = config.rows_of_block(), of_row = config.blocks_of_row();
   const std::int64_t blocks = (shape.rows_bucket() + at_once - 1) / at_once * of_row;
   if (blocks <= std::int64_t{resident_blocks(config, config.view(shape))} * device.sm_count) return 0;
-  const double bytes = latency_ns * device.memory_gb_per_s / device.sm_count;
   const double bytes_of_block = static_cast<double>(row_bytes(shape) * at_once) / static_cast<double>(of_row);
-  return static_cast<int>(std::clamp<std::int64_t>(std::llround(bytes / bytes_of_block), 1, most));
+  return static_cast<int>(std::clamp<std::int64_t>(std::llround(bytes_in_latency(device) / bytes_of_block), 1, most));
 }
 
 int default_prefetch(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t least_row = 96;  // bytes: a prefetch for each shorter row costs more than it gains
+  constexpr std::int64_t large_part = 42 << 10;
   const bool staged_loss = config.access == Access::staged && shape.is_loss();
-  // A loss alone only reads, and hints other than plain change what L2 keeps. Blocks of a cluster have enough loads in
-  // flight. Programs without reductions, or that choose columns, do not wait for memory.
-  if (config.variant > Variant::block || config.load != LoadHint::plain || !shape.writes || !shape.reduces) return 0;
-  if (shape.chosen_columns > 0 || row_bytes(shape) < least_row) return 0;
+  // A loss alone only reads. Programs without reductions, or that choose columns, do not wait for memory.
+  if (!shape.writes || !shape.reduces || shape.chosen_columns > 0 || row_bytes(shape) < least_row) return 0;
+  // Hints other than plain change what L2 keeps.
+  if (config.load != LoadHint::plain && !(config.load == LoadHint::no_allocate && needs_more_loads(device))) return 0;
+  // Clusters of small blocks have enough loads in flight.
+  if (config.variant == Variant::cluster && row_bytes(shape) <= large_part * config.blocks_of_row()) return 0;
+  if (config.variant != Variant::cluster && config.variant > Variant::block) return 0;
   if (config.access == Access::staged && !staged_loss) return 0;  // 0.97 to 1.04 of the time
   // Beyond, memory writes as much as it reads, and lines are evicted before their block starts.
-  if (shape.traffic_bytes() >= 4 * device.l2_bytes && !staged_loss) return 0;
+  if (shape.traffic_bytes() >= 3 * device.l2_bytes && !staged_loss) return 0;
   if (shape.wide() || shape.is_masked() || shape.ragged()) return 0;  // not measured
   return full_prefetch(config, shape, device);
 }

@@ -35,10 +35,10 @@ std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device, Ef
   const bool keeps = suits_evict_last(shape.traffic_bytes(), device);
   if (!shape.writes) {
     const bool large = shape.traffic_bytes() >= 4 * device.l2_bytes;
-    std::vector<Hints> loads{{LoadHint::plain, LoadHint::plain, StoreHint::plain}};
-    loads.insert(large ? loads.end() : loads.begin(), {LoadHint::streaming, LoadHint::plain, StoreHint::plain});
+    std::vector<Hints> loads{{LoadHint::streaming, LoadHint::plain, StoreHint::plain},
+                             {LoadHint::no_allocate, LoadHint::plain, StoreHint::plain}};
+    loads.insert(large ? loads.begin() : loads.end(), {LoadHint::plain, LoadHint::plain, StoreHint::plain});
     if (effort == Effort::quick) return loads;
-    loads.push_back({LoadHint::no_allocate, LoadHint::plain, StoreHint::plain});
     if (keeps) loads.push_back({LoadHint::evict_last, LoadHint::plain, StoreHint::plain});
     return loads;
   }
@@ -268,13 +268,14 @@ class Geometries {
 
   void splits() {
     struct Part {
-      int threads, unroll, min_blocks;
+      int threads, unroll, min_blocks, most_tiles;  ///< most_tiles: of a block, unless effort is full
     };
-    std::vector<Part> parts{{128, 4, 1}, {128, 8, 1}, {256, 4, 1}};
-    if (full_) parts.push_back({512, 4, 1});
-    if (!shape_.writes) parts.insert(parts.begin() + 2, {{128, 4, 10}, {256, 4, 4}});
+    std::vector<Part> parts{{128, 4, 1, 1}, {128, 8, 1, 1}, {256, 4, 1, 1}};
+    if (!shape_.writes)
+      parts = {{128, 4, 10, 2}, {128, 8, 6, 1}, {128, 4, 1, 1}, {128, 8, 1, 1}, {256, 4, 4, 1}, {256, 4, 1, 1}};
+    if (full_) parts.push_back({512, 4, 1, 1});
     for (const Part& part : parts)
-      for (const int tiles : full_ ? std::vector<int>{1, 2, 4} : std::vector<int>{1}) {
+      for (int tiles = 1; tiles <= (full_ ? 4 : part.most_tiles); tiles *= 2) {
         TypedConfig config;
         config.variant = Variant::split;
         config.threads = part.threads;

@@ -5,6 +5,7 @@
 
 #include "templates/row/defaults.h"
 #include "templates/row/geometry.h"
+#include "templates/row/prefetch.h"
 
 namespace tunesmith::row {
 namespace {
@@ -48,10 +49,11 @@ std::optional<TypedConfig> loss_in_tiles(const Shape& shape, const DeviceInfo& d
   if (!shape.is_loss_alone() || shape.wide() || shape.rows * 2 <= device.sm_count || row_bytes(shape) <= long_row_bytes ||
       shape.rows * row_bytes(shape) < device.l2_bytes)
     return std::nullopt;
-  // With many waves of blocks, a larger tile costs less than more resident blocks gain.
-  const bool few_waves = !wide && shape.traffic_bytes() <= 4 * device.l2_bytes;
-  TypedConfig config = few_waves ? split_of(128, 4, many_blocks(shape)) : split_of(128, wide ? 4 : 8, 1);
-  config.blocks_per_row = parts_of(1, config, shape);
+  // With many waves of blocks, a larger tile costs less than more resident blocks gain, unless memory needs more loads.
+  const bool few_waves = !wide && shape.traffic_bytes() <= 4 * device.l2_bytes, more_loads = needs_more_loads(device);
+  TypedConfig config = split_of(128, few_waves || wide ? 4 : 8, few_waves || (wide && more_loads) ? many_blocks(shape) : 1);
+  if (config.unroll == 8 && more_loads && shape.more_registers == 0) config.min_blocks = 6;
+  config.blocks_per_row = parts_of(few_waves && more_loads ? 2 : 1, config, shape);
   lower_min_blocks(config, shape, device);
   return if_valid(with_hints(config, shape, device), shape, device);
 }

@@ -50,8 +50,9 @@ TEST(Prefetch, TheDistanceIsWhatMemoryDeliversInItsLatency) {
 
 TEST(Prefetch, DefaultsHaveNoneWhereItIsNotFaster) {
   for (const auto& [op, fields] : {std::pair{"softmax", "rows=256,cols=4096"},                 // all blocks start at once
-                                   {"softmax", "rows=16384,cols=4096"},                        // far larger than L2
-                                   {"softmax", "rows=300,cols=150000,dtype=bf16"},             // clusters
+                                   {"softmax", "rows=5000,cols=4096"},                         // three times L2
+                                   {"softmax_backward", "rows=1203,cols=7237,dtype=bf16"},     // no_allocate
+                                   {"softmax", "rows=300,cols=150000,dtype=bf16"},             // clusters of small blocks
                                    {"softmax", "rows=2000000,cols=16"},                        // 64 bytes a row
                                    {"softmax", "rows=8192,cols=1024,dtype=f64"},               // not measured
                                    {"softmax", "rows=4096,cols=4096,causal=1"},                // not measured
@@ -65,6 +66,22 @@ TEST(Prefetch, DefaultsHaveNoneWhereItIsNotFaster) {
   DeviceInfo unknown = h100();
   unknown.memory_gb_per_s = 0;
   EXPECT_EQ(blocks_of("softmax", "rows=4096,cols=4096", unknown), 0);
+}
+
+// 63 rows of 788 kB: 16 blocks of 49 kB each, of which two thirds do not start at once.
+TEST(Prefetch, ClustersOfLargeBlocksHaveIt) {
+  EXPECT_EQ(blocks_of("cross_entropy", "rows=63,cols=393896,dtype=bf16,gradient=in_place"), 1);
+  EXPECT_EQ(blocks_of("cross_entropy", "rows=20,cols=393896,dtype=bf16,gradient=in_place"), 0) << "all start at once";
+}
+
+// With the bandwidth of an H200, loads that leave nothing in L1 have a prefetch, too.
+TEST(Prefetch, FasterMemoryHasItWithNoAllocate) {
+  DeviceInfo h200 = h100();
+  h200.memory_gb_per_s = 4800;
+  const char* const fields = "rows=1203,cols=7237,dtype=bf16";
+  const row::TypedConfig config = default_of("softmax_backward", fields, h200);
+  EXPECT_EQ(config.load, LoadHint::no_allocate);
+  EXPECT_EQ(config.prefetch_blocks, 1);
 }
 
 TEST(Prefetch, KernelsOfBucketsHaveIt) {

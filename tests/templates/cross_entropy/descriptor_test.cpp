@@ -142,9 +142,10 @@ TEST(CrossEntropyDescriptor, LossWithoutGradientReadsLogitsOnce) {
 }
 
 /// Expects the default of each loss to begin with a text.
-void expect_defaults(std::initializer_list<std::pair<const char*, const char*>> losses) {
+void expect_defaults(std::initializer_list<std::pair<const char*, const char*>> losses,
+                     const DeviceInfo& device = hopper()) {
   for (const auto& [fields, start] : losses) {
-    const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(hopper());
+    const Config config = find_op("cross_entropy").parse(normalized("cross_entropy", fields))->default_config(device);
     EXPECT_EQ(config.text().rfind(start, 0), 0U) << fields << ": " << config.text();
   }
 }
@@ -170,6 +171,20 @@ TEST(CrossEntropyDescriptor, DefaultsSplitLongRowsIntoTiles) {
        {"rows=100,cols=250000", "variant=split,threads=128,unroll=4,blocks_per_row=123,load="},
        {"rows=100,cols=4000000", "variant=split,threads=128,unroll=4,blocks_per_row=1024,"},
        {"rows=4096,cols=262144,dtype=bf16", "variant=split,threads=128,unroll=8,blocks_per_row=32,"}});
+}
+
+// An H200's memory delivers 40 kB to each multiprocessor in its latency, an H100's 28 kB.
+TEST(CrossEntropyDescriptor, FasterMemoryHasMoreBlocksInFlight) {
+  DeviceInfo h200 = hopper();
+  h200.memory_gb_per_s = 4800;
+  h200.l2_bytes = 60 << 20;
+  expect_defaults(
+      {{"rows=8192,cols=32000", "variant=split,threads=128,unroll=4,blocks_per_row=16,min_blocks=10,"},
+       {"rows=400,cols=200000,dtype=bf16", "variant=split,threads=128,unroll=4,blocks_per_row=25,min_blocks=10,"},
+       {"rows=2963,cols=70456,dtype=bf16", "variant=split,threads=128,unroll=8,blocks_per_row=9,min_blocks=6,"},
+       {"rows=2963,cols=70456,dtype=bf16,label_smoothing=0.1",
+        "variant=split,threads=128,unroll=8,blocks_per_row=9,load="}},  // more registers would spill
+      h200);
 }
 
 // Problems whose rows are all on the chip at once have few accesses for each thread.
