@@ -62,6 +62,11 @@ def of_grid(source, name, grid):
     return [f"## {heading}", "", *([remarks, ""] if remarks else []), *table(cells)]
 
 
+def all_cells(source, name):
+    """The table of all cells, without headings."""
+    return table(source.cells(name))
+
+
 def summary(source, name):
     """The picture, the targets and the means of row programs; nothing before there are figures."""
     cells = source.cells(name) if source.has(name) else []
@@ -84,4 +89,4 @@ def left_out(source, name):
     return ["## Left out", "", *lines] if lines else []
 
 
-SECTIONS = {"programs": of_grid, "program-summary": summary, "programs-left-out": left_out}
+SECTIONS = {"programs": of_grid, "programs-all": all_cells, "program-summary": summary, "programs-left-out": left_out}

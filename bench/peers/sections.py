@@ -207,10 +207,10 @@ def summary(source):
 
 
 # Files of bench/plots by page, in the order of the index.
-PAGES = {"softmax": ("softmax", "softmax_sample", "cliffs", "masks", "softmax_backward", "softmax_backward_torch", "log_softmax", "accuracy"),
-         "cross_entropy": ("cross_entropy", "cross_entropy_sample", "loss_accuracy"),
+PAGES = {"softmax": ("softmax", "softmax_sample", "softmax_sample_h200", "cliffs", "masks", "softmax_backward", "softmax_backward_torch", "log_softmax", "accuracy"),
+         "cross_entropy": ("cross_entropy", "cross_entropy_sample", "cross_entropy_sample_h200", "loss_accuracy"),
          "linear_cross_entropy": ("linear_cross_entropy",), "attention": ("attention",), "attention_backward": ("attention_backward",),
-         "row_programs": ("row_programs",)}
+         "row_programs": ("row_programs", "row_programs_h200")}
 
 
 def index(source):

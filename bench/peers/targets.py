@@ -31,7 +31,7 @@ class Target:
         lost = [cell for cell in chosen if OWN not in cell["error"]]
         known = [(self.value(cell), cell) for cell in chosen if self.value(cell)]
         if not known:
-            return f"| {self.title} | no figures in {len(chosen)} cells | | **missed** |"
+            return f"| {self.title} | no figures in {len(chosen)} cells | | not measured |"
         low, cell = min(known, key=lambda pair: pair[0])
         average = geomean([value for value, _ in known])
         missed = [value for value, _ in known if value < self.least]
@@ -207,16 +207,17 @@ FAMILIES = {"softmax": (SOFTMAX, softmax_targets), "cross_entropy": (CROSS_ENTRO
 
 
 def target_lines(cells):
-    """Returns a line per target of the families that were measured."""
+    """Returns a line per target of the families and grids that were measured."""
     lines = []
     for family, (ops, targets) in FAMILIES.items():
         measured = [cell for cell in cells if cell["op"] in ops]
         if measured:
-            lines += [target.line(measured) for target in targets()]
+            if any(cell["grid"] not in samples.BYTES for cell in measured):
+                lines += [target.line(measured) for target in targets()]
+                lines += cliff_lines(measured) if family == "softmax" else []
             for grid, drawn_targets in ((samples.GRID, sample_targets), (samples.SMALL, small_targets)):
                 if any(cell["grid"] == grid for cell in measured):
                     lines += [target.line(measured) for target in drawn_targets()]
-            lines += cliff_lines(measured) if family == "softmax" else []
     return lines
 
 
