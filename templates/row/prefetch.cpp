@@ -1,22 +1,15 @@
 // Measured for 84 shapes of losses and softmax and 60 row programs on an H100, at distances of 12 to 72 KiB for each
 // multiprocessor, of which 24 to 32 KiB were the best, and checked on 80 other shapes, where this rule takes 0.90 to 1.02 of
-// the time of none, 0.977 on average (bench/LOG.md).
+// the time of none, 0.977 on average; and next to none for 81 shapes on an H200 (bench/LOG.md).
 #include "templates/row/prefetch.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "templates/row/geometry.h"
+#include "templates/row/memory.h"
 
 namespace tunesmith::row {
-
-double bytes_in_latency(const DeviceInfo& device) {
-  constexpr double latency_ns = 1100;  // of a busy memory
-  return latency_ns * device.memory_gb_per_s / device.sm_count;
-}
-
-bool needs_more_loads(const DeviceInfo& device) { return bytes_in_latency(device) > 32 << 10; }
-
 int resident_blocks(const TypedConfig& config, const Shape& shape) {
   if (config.bounds_registers()) return config.min_blocks;
   constexpr std::int64_t registers = 65536, threads = 2048, blocks = 32, smem_bytes = 227 << 10, reserved = 1 << 10;
@@ -47,9 +40,9 @@ int default_prefetch(const TypedConfig& config, const Shape& shape, const Device
   if (!shape.writes || !shape.reduces || shape.chosen_columns > 0 || row_bytes(shape) < least_row) return 0;
   // Hints other than plain change what L2 keeps.
   if (config.load != LoadHint::plain && !(config.load == LoadHint::no_allocate && needs_more_loads(device))) return 0;
-  // Clusters of small blocks have enough loads in flight.
-  if (config.variant == Variant::cluster && row_bytes(shape) <= large_part * config.blocks_of_row()) return 0;
-  if (config.variant != Variant::cluster && config.variant > Variant::block) return 0;
+  const bool is_large_cluster =  // small ones have enough loads in flight
+      config.variant == Variant::cluster && row_bytes(shape) > large_part * config.blocks_of_row();
+  if (config.variant > Variant::block && !is_large_cluster) return 0;
   if (config.access == Access::staged && !staged_loss) return 0;  // 0.97 to 1.04 of the time
   // Beyond, memory writes as much as it reads, and lines are evicted before their block starts.
   if (shape.traffic_bytes() >= 3 * device.l2_bytes && !staged_loss) return 0;

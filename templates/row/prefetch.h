@@ -7,12 +7,6 @@
 
 namespace tunesmith::row {
 
-/// Returns the bytes that memory delivers to a multiprocessor in its latency: 28 kB on an H100, 40 kB on an H200. As many
-/// have to be in flight.
-double bytes_in_latency(const DeviceInfo& device);
-/// Returns whether kernels that were tuned on an H100 have too few loads in flight for this memory.
-bool needs_more_loads(const DeviceInfo& device);
-
 /// Returns the blocks of a multiprocessor that run at the same time; of variant=warp, by an estimate of its registers.
 int resident_blocks(const TypedConfig& config, const Shape& shape);
 /// Returns the template arguments of a kernel's prefetches: "9, 16".

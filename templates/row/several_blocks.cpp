@@ -5,7 +5,7 @@
 
 #include "templates/row/defaults.h"
 #include "templates/row/geometry.h"
-#include "templates/row/prefetch.h"
+#include "templates/row/memory.h"
 
 namespace tunesmith::row {
 namespace {
@@ -21,6 +21,19 @@ TypedConfig split_of(int threads, int unroll, int min_blocks) {
   config.unroll = unroll;
   config.min_blocks = min_blocks;
   return config;
+}
+
+/// Returns the blocks of a loss, each with a tile of 8 to 16 KiB, or with two.
+TypedConfig block_of_tiles(const Shape& shape, const DeviceInfo& device) {
+  const bool more_loads = needs_more_loads(device), few_waves = shape.traffic_bytes() <= 4 * device.l2_bytes;
+  const auto with_tiles = [&](int tiles, TypedConfig config) {
+    config.blocks_per_row = parts_of(tiles, config, shape);
+    return config;
+  };
+  // With many waves of blocks, a larger tile costs less than more resident blocks gain, unless memory needs more loads.
+  if (size_of(shape.input) >= 4) return with_tiles(1, split_of(128, 4, more_loads ? many_blocks(shape) : 1));
+  if (few_waves) return with_tiles(more_loads ? 2 : 1, split_of(128, 4, many_blocks(shape)));
+  return with_tiles(1, split_of(128, 8, more_loads && shape.more_registers == 0 ? 6 : 1));
 }
 
 }  // namespace
@@ -45,15 +58,10 @@ TypedConfig split_default(const Shape& shape, const DeviceInfo& device) {
 
 std::optional<TypedConfig> loss_in_tiles(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t long_row_bytes = 64 << 10;
-  const bool wide = size_of(shape.input) >= 4;
   if (!shape.is_loss_alone() || shape.wide() || shape.rows * 2 <= device.sm_count || row_bytes(shape) <= long_row_bytes ||
       shape.rows * row_bytes(shape) < device.l2_bytes)
     return std::nullopt;
-  // With many waves of blocks, a larger tile costs less than more resident blocks gain, unless memory needs more loads.
-  const bool few_waves = !wide && shape.traffic_bytes() <= 4 * device.l2_bytes, more_loads = needs_more_loads(device);
-  TypedConfig config = split_of(128, few_waves || wide ? 4 : 8, few_waves || (wide && more_loads) ? many_blocks(shape) : 1);
-  if (config.unroll == 8 && more_loads && shape.more_registers == 0) config.min_blocks = 6;
-  config.blocks_per_row = parts_of(few_waves && more_loads ? 2 : 1, config, shape);
+  TypedConfig config = block_of_tiles(shape, device);
   lower_min_blocks(config, shape, device);
   return if_valid(with_hints(config, shape, device), shape, device);
 }
