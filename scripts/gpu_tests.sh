@@ -44,7 +44,7 @@ export end
 alone=(cli_gpu_test low_memory_gpu_test)
 processes=0
 for program in "${programs[@]}"; do
-  [[ " ${alone[*]} " != *" $(basename "$program") "* ]] || continue
+  [[ " ${alone[*]} " != *" ${program##*/} "* ]] || continue
   for ((shard = 0; shard < GTEST_TOTAL_SHARDS; ++shard)); do
     printf '%s\0' "$logs" "$shard" "${gpus[processes++ % ${#gpus[@]}]}" "$program" "$@"
   done

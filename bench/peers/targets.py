@@ -31,7 +31,7 @@ class Target:
         lost = [cell for cell in chosen if OWN not in cell["error"]]
         known = [(self.value(cell), cell) for cell in chosen if self.value(cell)]
         if not known:
-            return f"| {self.title} | no figures in {len(chosen)} cells | | not measured |"
+            return f"| {self.title} | no figures in {len(chosen)} cells | | {'**missed**' if lost else 'not measured'} |"
         low, cell = min(known, key=lambda pair: pair[0])
         average = geomean([value for value, _ in known])
         missed = [value for value, _ in known if value < self.least]

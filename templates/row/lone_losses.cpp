@@ -71,18 +71,16 @@ std::vector<TypedConfig> lone_losses_to_try(const Shape& shape, const DeviceInfo
   std::vector<TypedConfig> list;
   const std::optional<TypedConfig> best = lone_loss(shape, device);
   if (!best || best->variant != Variant::block) return list;
-  const auto add = [&](int threads, int blocks, Registers registers) {
+  const auto add = [&](int threads, int blocks, Registers registers, Access access = Access::vectors) {
     TypedConfig config = block_of_row({0, threads, std::max(1, blocks)}, registers);
+    config.access = access;
     if (threads >= 32 && threads <= 1024 && why_invalid(config, shape, device).empty()) list.push_back(config);
   };
   const int threads = best->threads, blocks = best->min_blocks;
-  if (shape.shifted() && shape.starts_at_pairs())
-    for (const Registers registers : {best->registers, Registers::float32}) {
-      const int fewer = registers == Registers::packed ? 0 : 4;
-      TypedConfig pairs = block_of_row({0, threads, std::max(1, blocks - fewer)}, registers);
-      pairs.access = Access::pairs;
-      if (why_invalid(pairs, shape, device).empty()) list.push_back(pairs);
-    }
+  if (shape.shifted() && shape.starts_at_pairs()) {
+    add(threads, blocks, best->registers, Access::pairs);
+    add(threads, blocks - 4, Registers::float32, Access::pairs);
+  }
   if (may_pack(shape)) add(threads, blocks, Registers::float32);
   add(threads * 2, blocks * 2 / 3, best->registers);
   add(threads, blocks * 3 / 2, best->registers);

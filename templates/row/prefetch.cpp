@@ -1,6 +1,6 @@
 // Measured for 84 shapes of losses and softmax and 60 row programs on an H100, at distances of 12 to 72 KiB for each
 // multiprocessor, of which 24 to 32 KiB were the best, and checked on 80 other shapes, where this rule takes 0.90 to 1.02 of
-// the time of none, 0.977 on average; and next to none for 81 shapes on an H200 (bench/LOG.md).
+// the time of none, 0.977 on average. Its limits are also those of an H200 (bench/LOG.md).
 #include "templates/row/prefetch.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "templates/row/geometry.h"
 #include "templates/row/memory.h"
+#include "templates/row/small_blocks.h"
 
 namespace tunesmith::row {
 int resident_blocks(const TypedConfig& config, const Shape& shape) {
@@ -34,15 +35,14 @@ int full_prefetch(const TypedConfig& config, const Shape& shape, const DeviceInf
 
 int default_prefetch(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t least_row = 96;  // bytes: a prefetch for each shorter row costs more than it gains
-  constexpr std::int64_t large_part = 42 << 10;
   const bool staged_loss = config.access == Access::staged && shape.is_loss();
   // A loss alone only reads. Programs without reductions, or that choose columns, do not wait for memory.
   if (!shape.writes || !shape.reduces || shape.chosen_columns > 0 || row_bytes(shape) < least_row) return 0;
   // Hints other than plain change what L2 keeps.
   if (config.load != LoadHint::plain && !(config.load == LoadHint::no_allocate && needs_more_loads(device))) return 0;
-  const bool is_large_cluster =  // small ones have enough loads in flight
-      config.variant == Variant::cluster && row_bytes(shape) > large_part * config.blocks_of_row();
-  if (config.variant > Variant::block && !is_large_cluster) return 0;
+  // Clusters of small blocks have enough loads in flight.
+  const bool has_large_blocks = row_bytes(shape) > most_bytes_of_small_block * config.blocks_of_row();
+  if (config.variant > Variant::block && !(config.variant == Variant::cluster && has_large_blocks)) return 0;
   if (config.access == Access::staged && !staged_loss) return 0;  // 0.97 to 1.04 of the time
   // Beyond, memory writes as much as it reads, and lines are evicted before their block starts.
   if (shape.traffic_bytes() >= 3 * device.l2_bytes && !staged_loss) return 0;

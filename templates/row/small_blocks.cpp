@@ -12,7 +12,6 @@ namespace tunesmith::row {
 namespace {
 
 constexpr std::int64_t kib = 1024;
-constexpr std::int64_t most_bytes_of_block = 42 * kib;
 constexpr int most_of_row = 16;   // blocks
 constexpr int few_needed = 4;     // blocks on each multiprocessor: too few to hide each other's latencies
 constexpr int most_vectors = 16;  // in registers
@@ -27,7 +26,7 @@ struct Blocks {
 /// Each vector in registers has code for both ends of the row.
 bool has_ends(const Shape& shape) noexcept { return shape.shifted() && (is_narrow(shape) || shape.actual_cols != 0); }
 /// Returns whether the blocks of the largest cluster have to be larger than others.
-bool exceeds_blocks(const Shape& shape) { return row_bytes(shape) > most_of_row * most_bytes_of_block; }
+bool exceeds_blocks(const Shape& shape) { return row_bytes(shape) > most_of_row * most_bytes_of_small_block; }
 
 bool has_kernels(const Shape& shape, const DeviceInfo& device) {
   return shape.writes && shape.reduces && !shape.wide() && !shape.is_masked() && !shape.sums_rows() &&
@@ -54,7 +53,7 @@ int best_vectors(const Shape& shape, Registers registers) {
 /// Returns the fewest blocks that hold a row, or more of them if few rows would leave multiprocessors without work.
 int blocks_of_row(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t least_bytes = 9 * kib, least_bytes_of_largest = 15 * kib;
-  int blocks = threads_for(row_bytes(shape), most_bytes_of_block, 2, most_of_row);
+  int blocks = threads_for(row_bytes(shape), most_bytes_of_small_block, 2, most_of_row);
   while (blocks < most_of_row && needed_blocks(shape, blocks, device) <= few_needed) {
     const std::int64_t bytes = row_bytes(shape) / (2 * blocks);
     if (bytes < (2 * blocks == most_of_row ? least_bytes_of_largest : least_bytes)) break;

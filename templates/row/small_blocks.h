@@ -1,12 +1,15 @@
 #pragma once
 // Clusters of small blocks for long resident rows. Internal to templates/row.
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "templates/row/config.h"
 
 namespace tunesmith::row {
+
+inline constexpr std::int64_t most_bytes_of_small_block = 42 << 10;  ///< of a row
 
 /// Returns a valid cluster of blocks with 128 threads, each of which holds up to 42 KiB of a row, five to eight on a
 /// multiprocessor; nothing for shorter rows, for rows that no cluster holds, and for too few to have four blocks on each

@@ -62,8 +62,13 @@ printf '%s\n' '[ RUN      ] E.One'
 [[ ${TUNESMITH_FULL_MEMORY:-} == 1 && $GTEST_TOTAL_SHARDS == 1 && -e ${0/low_memory/passing}.ended ]] || exit 1
 printf '%s\n' '[       OK ] E.One (1 ms)'
 E2
-GPU_TESTS_SHARDS=2 check 0 "5 passed, 0 failed, 2 skipped"
-rm "$folder"/tests/low_memory_gpu_test
+program cli <<'E2'
+printf '%s\n' '[ RUN      ] F.One'
+[[ $GTEST_TOTAL_SHARDS == 1 && -e ${0/cli/passing}.ended ]] || exit 1
+printf '%s\n' '[       OK ] F.One (1 ms)'
+E2
+GPU_TESTS_SHARDS=2 check 0 "6 passed, 0 failed, 2 skipped"
+rm "$folder"/tests/{cli,low_memory}_gpu_test
 
 # Processes take the GPUs in turn.
 program spread <<'E2'

@@ -50,6 +50,7 @@ TEST(Prefetch, TheDistanceIsWhatMemoryDeliversInItsLatency) {
 
 TEST(Prefetch, DefaultsHaveNoneWhereItIsNotFaster) {
   for (const auto& [op, fields] : {std::pair{"softmax", "rows=256,cols=4096"},                 // all blocks start at once
+                                   {"softmax", "rows=16384,cols=4096"},                        // far larger than L2
                                    {"softmax", "rows=5000,cols=4096"},                         // three times L2
                                    {"softmax_backward", "rows=1203,cols=7237,dtype=bf16"},     // no_allocate
                                    {"softmax", "rows=300,cols=150000,dtype=bf16"},             // clusters of small blocks
