@@ -14,8 +14,13 @@ constexpr double moment_roundings = 16;  // merges of partial results
 }  // namespace
 
 template <typename Real>
-Accumulator<Real>::Accumulator(const Reduction& reduction, const Monoid* monoid)
-    : reducer_(reduction.reducer), monoid_(monoid), low_(-anything), high_(-anything), largest_(-anything) {
+Accumulator<Real>::Accumulator(const Reduction& reduction, const Monoid* monoid, double roundings)
+    : reducer_(reduction.reducer),
+      monoid_(monoid),
+      sum_roundings_(roundings),
+      low_(-anything),
+      high_(-anything),
+      largest_(-anything) {
   if (reducer_ == Reducer::all) sum_ = 1;
 }
 
@@ -57,9 +62,9 @@ Outcomes<Real> Accumulator<Real>::outcomes(int part) {
     return all;
   };
   switch (reducer_) {
-    case Reducer::sum: return terms_.outcomes(sum_roundings);
+    case Reducer::sum: return terms_.outcomes(sum_roundings_);
     case Reducer::mean: {
-      Outcomes all = terms_.outcomes(sum_roundings);
+      Outcomes all = terms_.outcomes(sum_roundings_);
       for (std::size_t k = 0; k < all.count; ++k)
         all.values[k] = apply<Real>(Operation::divide, all.values[k], {count_, 0}, {}, false);
       return all;
@@ -186,7 +191,7 @@ BoundedOf<Real> Accumulator<Real>::lse(int part) const {
   const FunctionError<Real> error = function_error<Real>(Operation::exp);
   const Real of_difference = std::max<Real>(error.of_argument, 1);  // the exponent itself is rounded
   const Real rounding = allowed_rounding(weighted_distance_, 2 * of_difference) +
-                        allowed_rounding(sum_, error.constant + lse_roundings + sum_roundings) +
+                        allowed_rounding(sum_, error.constant + lse_roundings + sum_roundings_) +
                         evaluation_rounding(count_, sum_ + weighted_distance_);
   const Real sum_bound = bound_ + rounding;
   // The sum is relative to the maximum, which is itself uncertain.
@@ -219,7 +224,7 @@ void Accumulator<Real>::add_moments(const BoundedOf<Real>& term) {
 /// is infinite from where it exceeds f32, even if the variance does not.
 template <typename Real>
 Outcomes<Real> Accumulator<Real>::moments(int part) const {
-  const Outcomes<Real> sums = terms_.outcomes(sum_roundings);
+  const Outcomes<Real> sums = terms_.outcomes(sum_roundings_);
   Outcomes<Real> all;
   if (terms_.bound() == anything) {
     all.add({mean_, anything});
@@ -237,10 +242,10 @@ Outcomes<Real> Accumulator<Real>::moments(int part) const {
   const Real variance = squares_ / count_, deviation = std::sqrt(variance), spread = bound_squares_ / count_;
   // The deviations are 0 exactly where all terms are equal and exact; a quotient may still be rounded.
   // Of denormal numbers, each element may also move the mean by half of their spacing too little.
-  const Real mean_error = allowed_rounding(magnitude_, moment_roundings) + count_ * Arithmetic<Real>::half_denormal +
-                          evaluation_rounding(count_, magnitude_);
+  const Real mean_error = allowed_rounding(magnitude_, std::max<Real>(moment_roundings, sum_roundings_)) +
+                          count_ * Arithmetic<Real>::half_denormal + evaluation_rounding(count_, magnitude_);
   const Real bound = 2 * deviation * (std::sqrt(spread) + mean_error) + spread + mean_error * mean_error +
-                     allowed_rounding(variance, moment_roundings + sum_roundings) + evaluation_rounding(count_, variance);
+                     allowed_rounding(variance, moment_roundings + sum_roundings_) + evaluation_rounding(count_, variance);
   const BoundedOf<Real> mean = in_range(mean_, terms_.bound() / count_ + mean_error);
   const bool surely = (variance - bound) * count_ >= Arithmetic<Real>::most,
              perhaps = (variance + bound) * count_ >= Arithmetic<Real>::most;

@@ -17,7 +17,8 @@ inline constexpr double sum_roundings = 16;
 template <typename Real>
 class Accumulator {
  public:
-  Accumulator(const Reduction& reduction, const Monoid* monoid);
+  /// `roundings`: of a term of a sum.
+  Accumulator(const Reduction& reduction, const Monoid* monoid, double roundings);
 
   /// Adds the next column. `terms`: one for each operand.
   void add(std::int64_t column, const BoundedOf<Real>* terms);
@@ -45,6 +46,7 @@ class Accumulator {
 
   Reducer reducer_;
   const Monoid* monoid_;
+  Real sum_roundings_;
   Real count_ = 0;
   bool uncertain_ = false;
   SumOfTerms<Real> terms_;

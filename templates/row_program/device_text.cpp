@@ -182,11 +182,11 @@ bool is_precise(const Program& program) {
 std::string reduction_type(const Reduction& reduction, bool precise) {
   switch (reduction.reducer) {
     case Reducer::sum:
-    case Reducer::mean: return "SumOfColumns";
+    case Reducer::mean: return reduction.of_few_columns ? "PlainSumOfColumns" : "SumOfColumns";
     case Reducer::max: return "LargestColumn";
     case Reducer::min: return "SmallestColumn";
     case Reducer::lse: return precise ? "LogSumExp<true>" : "LogSumExp<false>";
-    case Reducer::moments: return "MomentsOfColumns";
+    case Reducer::moments: return reduction.of_few_columns ? "MomentsAroundAPivot" : "MomentsOfColumns";
     case Reducer::argmax: return "PlaceOfLargest";
     case Reducer::argmin: return "PlaceOfSmallest";
     case Reducer::any: return "AnyColumn";
@@ -207,7 +207,7 @@ std::string result_function(const Reduction& reduction, int part) {
 int floats_of(const Reduction& reduction, const Program& program) {
   switch (reduction.reducer) {
     case Reducer::sum:
-    case Reducer::mean:
+    case Reducer::mean: return reduction.of_few_columns ? 1 : 2;
     case Reducer::argmax:
     case Reducer::argmin: return 2;
     case Reducer::lse: return 3;

@@ -7,6 +7,7 @@
 
 #include "templates/row_program/accumulate.h"
 #include "templates/row_program/operations.h"
+#include "templates/row_program/plain_sums.h"
 #include "templates/row_program/random.h"
 #include "templates/row_program/rounding.h"
 #include "templates/row_program/top_of_terms.h"
@@ -36,6 +37,7 @@ class Row {
         choices_(choices),
         groups_(program_.group == 0 ? 0 : (evaluator.cols() + program_.group - 1) / program_.group),
         values_(program_.nodes.size()),
+        sum_roundings_(allows_plain_sums(program_) ? plain_sum_roundings : sum_roundings),
         results_(program_.reductions.size()),
         tops_(program_.reductions.size(), TopOfTerms<Real>(program_.top, 0)) {}
 
@@ -172,7 +174,8 @@ class Row {
         tops_[r] = TopOfTerms<Real>(program_.top, reduction.operands.size() - 1);
         continue;
       }
-      results_[r].assign(index(reduction.grouped ? groups_ : 1), Accumulator<Real>(reduction, monoid_of(reduction)));
+      results_[r].assign(index(reduction.grouped ? groups_ : 1),
+                         Accumulator<Real>(reduction, monoid_of(reduction), sum_roundings_));
     }
   }
 
@@ -183,7 +186,7 @@ class Row {
   /// Reduces values of the chosen columns, which all are known.
   void reduce_top(int r) {
     const Reduction& reduction = program_.reductions[index(r)];
-    Accumulator<Real> all(reduction, monoid_of(reduction));
+    Accumulator<Real> all(reduction, monoid_of(reduction), sum_roundings_);
     std::vector<BoundedOf<Real>> terms(reduction.operands.size());
     for (std::int64_t rank = 0; rank < program_.top; ++rank) {
       for (std::size_t i = 0; i < terms.size(); ++i) terms[i] = at(reduction.operands[i], rank, 0);
@@ -244,7 +247,8 @@ class Row {
   std::span<const std::span<const double>> inputs_;
   Choices& choices_;
   std::int64_t groups_;
-  std::vector<std::vector<BoundedOf<Real>>> values_;     // for each node
+  std::vector<std::vector<BoundedOf<Real>>> values_;  // for each node
+  double sum_roundings_;
   std::vector<std::vector<Accumulator<Real>>> results_;  // for each reduction
   std::vector<TopOfTerms<Real>> tops_;                   // of topk
 };

@@ -9,6 +9,7 @@
 #include "templates/row_program/gather.h"
 #include "templates/row_program/keep.h"
 #include "templates/row_program/kernel_params.h"
+#include "templates/row_program/plain_sums.h"
 #include "templates/row_program/separate.h"
 #include "templates/row_program/strided_op.h"
 #include "templates/source_text.h"
@@ -38,6 +39,22 @@ bool reads_columns_early(const row::TypedConfig& config, const row::Shape& shape
          (config.variant == row::Variant::cluster && registers_per_sm / (config.threads * config.min_blocks) >= enough);
 }
 
+/// Returns the program for rows on the chip. Between blocks an exchange takes longer than the arithmetic of moments at once,
+/// 0.91 to 0.99 of the time; within a block it does not, 0.96 to 1.07 (bench/LOG.md).
+Program program_on_chip(const Program& program, const row::TypedConfig& config, const row::Shape& shape) {
+  const bool few_columns = config.vectors_per_thread(shape) <= row_program::few_vectors;
+  row_program::OnChip kernel;
+  // A grid has any number of blocks.
+  kernel.plain_sums = few_columns && config.variant != row::Variant::grid && row_program::allows_plain_sums(program);
+  if (few_columns && config.blocks_per_row > 1 && !shape.wide()) {  // not measured in f64
+    kernel.moments_at_once = true;
+    Program at_once = row_program::with_separate_stages(program, kernel);
+    if (row_program::most_exchanged_floats(at_once) <= shape.exchanged_floats) return at_once;
+    kernel.moments_at_once = false;
+  }
+  return row_program::with_separate_stages(program, kernel);
+}
+
 }  // namespace
 
 std::string_view summary_of(const RowProgramProblem&) noexcept {
@@ -50,8 +67,7 @@ ParsedRowProgram::ParsedRowProgram(const Op& op, const RowProgramProblem& p, Pro
     : RowProblem(op, p, row_program::shape_of(p, program), row_program::params_of(p, program),
                  class_of(p, program, row_program::shape_of(p, program))),
       typed_(p),
-      program_(std::move(program)),
-      resident_program_(row_program::with_separate_stages(program_)) {}
+      program_(std::move(program)) {}
 
 ParsedProblemPtr ParsedRowProgram::of(const Op& op, const RowProgramProblem& problem) {
   if (problem.strided()) return std::make_shared<const ParsedStridedRowProgram>(op, problem);
@@ -74,7 +90,7 @@ Cost ParsedRowProgram::cost() const {
 }
 
 row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row::Shape& shape) const {
-  Program program = config.holds_row() ? resident_program_ : program_;
+  Program program = config.holds_row() ? program_on_chip(program_, config, shape) : program_;
   if (config.access != row::Access::staged)  // those rows are short, and in shared memory
     program = row_program::with_gathers(
         program, {.cols = shape.least_cols > 0 ? shape.least_cols : shape.cols, .most_cols = shape.cols}, typed_.in_place);

@@ -28,7 +28,6 @@ class ParsedRowProgram final : public row::RowProblem {
 
   const RowProgramProblem typed_;
   const row_program::Program program_;
-  const row_program::Program resident_program_;  ///< for rows that stay on the chip
 };
 
 std::string_view summary_of(const RowProgramProblem& problem) noexcept;

@@ -91,7 +91,11 @@ struct PersistentRows {
 #pragma unroll
         for (int r = 0; r < rows; ++r) gather<Program, stage, shape>(params, row(existing(first + r, end)), values[r]);
       }
-      if constexpr (All::floats > 0) partial = group.reduce_rows(partial, All());
+      if constexpr (All::floats > 0) {
+#pragma unroll
+        for (int r = 0; r < rows; ++r) All::settle_all(partial.row[r]);
+        partial = group.reduce_rows(partial, All());
+      }
 #pragma unroll
       for (int r = 0; r < rows; ++r)
         Program::derive(OfStage<stage>(), params, existing(first + r, end), partial.row[r], values[r]);

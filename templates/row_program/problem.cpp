@@ -137,11 +137,17 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
       const std::int64_t size = size_of(dtype_of(*input.type));
       shape.column_bytes += static_cast<int>(size == 1 ? kept_as_float : size);
     }
-  shape.exchanged_floats = 1;
   const Program separate = with_separate_stages(program);
-  for (int stage = 1; stage <= separate.stages; ++stage)
-    shape.exchanged_floats = std::max(shape.exchanged_floats, exchanged_floats(separate, stage));
+  const Program at_once = with_separate_stages(program, {.moments_at_once = true});
+  shape.exchanged_floats = most_exchanged_floats(separate);
   shape.more_registers += shape.exchanged_floats;
+  int stage_floats = shape.exchanged_floats * std::max(separate.stages, 1);
+  // A grid exchanges no more; kernels keep the separate stages then.
+  constexpr int most_of_grid = 8;
+  if (const int floats = most_exchanged_floats(at_once); floats <= most_of_grid) {
+    shape.exchanged_floats = std::max(shape.exchanged_floats, floats);
+    stage_floats = std::max(stage_floats, floats * at_once.stages);
+  }
   shape.exchanges = std::max(separate.stages, 1);
   shape.chosen_columns = program.top;
   // A thread has two lists of chosen columns, and keeps the values that are computed of them. Beyond the limit they spill.
@@ -149,8 +155,7 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   if (program.top > 0)
     shape.more_registers = std::min(shape.more_registers + shape.exchanged_floats + 2 * program.top, most_registers);
   constexpr int warps = 32, float_bytes = 4, slots = 2, usual_bytes = 1024;
-  shape.more_smem_bytes =
-      std::max(0, warps * float_bytes * slots * shape.exchanged_floats * std::max(separate.stages, 1) - usual_bytes);
+  shape.more_smem_bytes = std::max(0, warps * float_bytes * slots * stage_floats - usual_bytes);
   if (shape.totals > 0) shape.more_smem_bytes += warps * 2 * float_bytes * shape.words_of_value();  // ThreadTotals::store()
   return shape;
 }

@@ -125,11 +125,12 @@ enum class Reducer : std::uint8_t { sum, mean, max, min, lse, moments, argmax, a
 /// Columns of a row, or of each group of its columns, combined to one value or few.
 struct Reduction {
   Reducer reducer = Reducer::sum;
-  std::vector<int> operands;  ///< nodes; one, or those of a monoid
-  bool grouped = false;       ///< one result for each group of Program::group columns
-  bool of_top = false;        ///< over values of kind top: every thread has them all, so there is no exchange
-  int monoid = -1;            ///< of Program::monoids, for Reducer::custom
-  int gathered_at = -1;       ///< in kernels: the node of the only column whose term is not 0 (gather.h); -1: unknown
+  std::vector<int> operands;    ///< nodes; one, or those of a monoid
+  bool grouped = false;         ///< one result for each group of Program::group columns
+  bool of_top = false;          ///< over values of kind top: every thread has them all, so there is no exchange
+  bool of_few_columns = false;  ///< in kernels: of a row on the chip, so that a thread has few of its columns (separate.h)
+  int monoid = -1;              ///< of Program::monoids, for Reducer::custom
+  int gathered_at = -1;         ///< in kernels: the node of the only column whose term is not 0 (gather.h); -1: unknown
   /// 1 + the largest stage of its operands, or this stage itself for of_top. Reductions of one stage are computed together.
   int stage = 1;
   Place place;

@@ -1,12 +1,14 @@
 // Reductions over the columns of a row, or of a group of columns. Those of one stage are one struct of floats (of doubles in
-// programs that compute in f64), so that they share every exchange between threads. Sums are compensated; the configuration
-// fixes their order.
+// programs that compute in f64), so that they share every exchange between threads. Sums are compensated unless few
+// columns and 16 bits make that needless; the configuration fixes their order.
 //
 // A reduction has
 //   operands, floats     values per column, and floats of a partial result;
 //   clear()              the partial result of no columns;
 //   include()            includes a vector; columns outside of the row are skipped;
 //   combine()            combines two partial results.
+//
+// Between the two, settle() completes what a thread has of the columns of a row. Most reductions have nothing to complete.
 #pragma once
 
 #include "row_program/functions.cuh"
@@ -43,6 +45,15 @@ struct ElementsInside {
   __device__ __forceinline__ bool holds(int element) const { return element >= from && element < to; }
 };
 
+/// Returns the sum of the elements of a vector that are in the row.
+template <typename Number, int vector>
+__device__ __forceinline__ Number sum_of_vector(const Number (&terms)[vector], ElementsInside inside) {
+  Number sum = inside.holds(0) ? terms[0] : 0.0f;
+#pragma unroll
+  for (int j = 1; j < vector; ++j) sum = sum + (inside.holds(j) ? terms[j] : 0.0f);
+  return sum;
+}
+
 struct SumOfColumns {
   static constexpr int operands = 1, floats = 2;
   template <typename Number>
@@ -51,11 +62,8 @@ struct SumOfColumns {
   }
   template <typename Number, int vector>
   static __device__ __forceinline__ void include(Number* partial, const Number (*terms)[vector], ElementsInside inside) {
-    Number sum = inside.holds(0) ? terms[0][0] : 0.0f;
-#pragma unroll
-    for (int j = 1; j < vector; ++j) sum = sum + (inside.holds(j) ? terms[0][j] : 0.0f);
     CompensatedSumOf<Number> total{partial[0], partial[1]};
-    total.include(sum);
+    total.include(sum_of_vector(terms[0], inside));
     partial[0] = total.sum;
     partial[1] = total.lost;
   }
@@ -69,6 +77,27 @@ struct SumOfColumns {
   static __device__ __forceinline__ Number result(const Number* partial) {
     // If the sum is infinite, the second number is NaN (inf - inf).
     return is_finite(partial[0]) ? add(partial[0], partial[1]) : partial[0];
+  }
+};
+
+/// Without compensation: for the few columns that a thread has of a row on the chip, and results of 16 bits.
+struct PlainSumOfColumns {
+  static constexpr int operands = 1, floats = 1;
+  template <typename Number>
+  static __device__ __forceinline__ void clear(Number* partial) {
+    *partial = 0.0f;
+  }
+  template <typename Number, int vector>
+  static __device__ __forceinline__ void include(Number* partial, const Number (*terms)[vector], ElementsInside inside) {
+    *partial = add(*partial, sum_of_vector(terms[0], inside));
+  }
+  template <typename Number>
+  static __device__ __forceinline__ void combine(Number* partial, const Number* other) {
+    *partial = add(*partial, *other);
+  }
+  template <typename Number>
+  static __device__ __forceinline__ Number result(const Number* partial) {
+    return *partial;
   }
 };
 
@@ -288,61 +317,6 @@ struct LogSumExp {
   }
 };
 
-/// Count, mean in two floats, and sum of squared deviations (Chan, Golub and LeVeque, 1979; their corrected two-pass form
-/// within a vector). The variance keeps its digits under offsets that are large next to it.
-struct MomentsOfColumns {
-  static constexpr int operands = 1, floats = 4;
-  template <typename Number>
-  static __device__ __forceinline__ void clear(Number* partial) {
-    partial[0] = partial[1] = partial[2] = partial[3] = 0.0f;
-  }
-  template <typename Number, int vector>
-  static __device__ __forceinline__ void include(Number* partial, const Number (*terms)[vector], ElementsInside inside) {
-    if (inside.to <= inside.from) return;
-    const auto count = static_cast<Number>(inside.to - inside.from);
-    const Number inverse = inside.to - inside.from == vector ? Number(1) / vector : Number(1) / count;
-    Number mean = 0.0f, deviations = 0.0f, squares = 0.0f;  // the mean may be finite where the sum overflows
-#pragma unroll
-    for (int j = 0; j < vector; ++j) mean = fused_multiply_add(inside.holds(j) ? terms[0][j] : 0.0f, inverse, mean);
-#pragma unroll
-    for (int j = 0; j < vector; ++j) {
-      const Number deviation = inside.holds(j) ? subtract(terms[0][j], mean) : 0.0f;
-      deviations = add(deviations, deviation);
-      squares = fused_multiply_add(deviation, deviation, squares);
-    }
-    const bool finite = is_finite(deviations);
-    const Number low = finite ? multiply(deviations, inverse) : 0.0f;
-    const Number all[floats] = {count, mean, low, finite ? fused_multiply_add(-deviations, low, squares) : squares};
-    combine(partial, all);
-  }
-  template <typename Number>
-  static __device__ __forceinline__ void combine(Number* partial, const Number* other) {
-    if (partial[0] == 0.0f) {
-#pragma unroll
-      for (int k = 0; k < floats; ++k) partial[k] = other[k];
-      return;
-    }
-    if (other[0] == 0.0f) return;
-    const Number count = add(partial[0], other[0]), share = multiply(other[0], Number(1) / count);
-    const Number delta = add(subtract(other[1], partial[1]), subtract(other[2], partial[2])), step = multiply(delta, share);
-    const bool finite = is_finite(delta);
-    const Number total = finite ? add(partial[1], step)
-                                : fused_multiply_add(other[1], share, multiply(partial[1], subtract(Number(1), share)));
-    partial[2] = finite ? add(partial[2], lost_by_adding(partial[1], step, total)) : 0.0f;
-    partial[1] = total;
-    partial[3] = add(partial[3], add(other[3], multiply(multiply(delta, step), partial[0])));
-    partial[0] = count;
-  }
-  template <typename Number>
-  static __device__ __forceinline__ Number mean(const Number* partial) {
-    return add(partial[1], partial[2]);
-  }
-  template <typename Number>
-  static __device__ __forceinline__ Number variance(const Number* partial) {
-    return tunesmith::divide(partial[3], partial[0]);
-  }
-};
-
 /// A user's associative and commutative function. `Monoid` has
 ///   components; identity(Number*); combine(Number* partial, const Number* other).
 template <typename Monoid>
@@ -374,6 +348,9 @@ __device__ __forceinline__ constexpr int lanes_for(int count) {
   return count > 16 ? 32 : count > 8 ? 16 : count > 4 ? 8 : count > 2 ? 4 : count;
 }
 
+template <typename Each, typename Number>
+__device__ __forceinline__ void settle(Each, Number*) {}
+
 /// The reductions of one stage, as one reduction (device/reduce.cuh).
 template <typename Type, typename... Each>
 struct ReductionsOf {
@@ -392,6 +369,10 @@ struct ReductionsOf {
   static __device__ __forceinline__ void include(Value& all, const Number (*terms)[vector], ElementsInside inside) {
     Number* at = all.value;
     ((Each::include(at, terms, inside), at += Each::floats, terms += Each::operands), ...);
+  }
+  static __device__ __forceinline__ void settle_all(Value& all) {
+    Number* at = all.value;
+    ((settle(Each(), at), at += Each::floats), ...);
   }
   __device__ __forceinline__ Value operator()(Value all, const Value& other) const {
     Number* at = all.value;

@@ -3,8 +3,8 @@
 // grid. Each stage costs one exchange between its threads, whatever the number of its reductions.
 #pragma once
 
-#include "row/hybrid_row.cuh"
 #include "row_program/gather.cuh"
+#include "row_program/resident_inputs.cuh"
 
 namespace tunesmith {
 
@@ -65,6 +65,7 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
       arrived = true;
       if constexpr (packed) partial.value[0] = maximum_or_nan(partial.value[0], largest.value());
       gather<Program, stage, shape>(params, row, values);
+      All::settle_all(partial);
       partial = reduce_in<stage - 1>(group, partial, All());
       Program::derive(OfStage<stage>(), params, row.index, partial, values);
     } else {

@@ -1,5 +1,7 @@
 #include "templates/row_program/separate.h"
 
+#include <algorithm>
+
 #include "templates/row_program/graph.h"
 
 namespace tunesmith::row_program {
@@ -8,8 +10,9 @@ namespace {
 /// Rebuilds a program node by node.
 class Separation {
  public:
-  explicit Separation(const Program& program)
+  Separation(const Program& program, OnChip kernel)
       : program_(program),
+        kernel_(kernel),
         graph_(computes_in_f64(program)),
         renamed_(program.nodes.size(), -1),
         reductions_(program.reductions.size(), -1) {}
@@ -24,6 +27,10 @@ class Separation {
     Program made = program_;
     for (Output& output : made.outputs) output.node = of(output.node);
     graph_.finish(made);
+    for (Reduction& reduction : made.reductions) {
+      const bool over_row = !reduction.grouped && !reduction.of_top;
+      reduction.of_few_columns = reduction.reducer == Reducer::moments ? over_row : kernel_.plain_sums;
+    }
     return made;
   }
 
@@ -48,7 +55,8 @@ class Separation {
     const Reduction& reduction = program_.reductions[static_cast<std::size_t>(node.index)];
     const bool over_row = !reduction.grouped && !reduction.of_top;
     if (over_row && reduction.reducer == Reducer::lse) return lse(of(reduction.operands[0]), node.part);
-    if (over_row && reduction.reducer == Reducer::moments) return moments(of(reduction.operands[0]), node.part);
+    if (over_row && reduction.reducer == Reducer::moments && !(kernel_.moments_at_once && has_variance(node.index)))
+      return moments(of(reduction.operands[0]), node.part);
     int& made = reductions_[static_cast<std::size_t>(node.index)];
     if (made < 0) {
       std::vector<int> operands;
@@ -79,13 +87,20 @@ class Separation {
     return reduce(Reducer::mean, graph_.apply(Operation::multiply, deviation, deviation));
   }
 
+  bool has_variance(int moments) const {
+    return std::ranges::any_of(program_.nodes, [&](const Node& node) {
+      return node.operation == Operation::reduced && node.index == moments && node.part == 1;
+    });
+  }
+
   const Program& program_;
+  OnChip kernel_;
   Graph graph_;
   std::vector<int> renamed_, reductions_;
 };
 
 }  // namespace
 
-Program with_separate_stages(const Program& program) { return Separation(program).result(); }
+Program with_separate_stages(const Program& program, OnChip kernel) { return Separation(program, kernel).result(); }
 
 }  // namespace tunesmith::row_program

@@ -5,10 +5,16 @@
 
 namespace tunesmith::row_program {
 
-/// Returns an equal program in which each lse of a row is its maximum and then a sum of exponentials, and each moments its
-/// mean and then the mean of squared deviations: one exchange between threads more, a third of the arithmetic, and
-/// exponentials and deviations that the outputs use again are computed once. Rows that are read once for each stage keep the
-/// single reduction.
-Program with_separate_stages(const Program& program);
+/// What a kernel with its rows on the chip does differently. Both are for few columns in each thread.
+struct OnChip {
+  bool moments_at_once = false;  ///< moments of a row stay one reduction (row_program/moments.cuh)
+  bool plain_sums = false;       ///< sums without compensation (plain_sums.h)
+};
+
+/// Returns an equal program for rows on the chip. Each lse of a row is its maximum and then a sum of exponentials, and each
+/// moments its mean and then the mean of squared deviations: one exchange between threads more, a third of the arithmetic,
+/// and exponentials and deviations that the outputs use again are computed once. Rows that are read once for each stage keep
+/// the single reduction.
+Program with_separate_stages(const Program& program, OnChip kernel = {});
 
 }  // namespace tunesmith::row_program

@@ -20,14 +20,20 @@ namespace tunesmith {
 template <int lanes, typename Integer>
 __device__ __forceinline__ Integer largest_in_lanes(Integer value) {
 #if !defined(TUNESMITH_HOST_EXECUTOR) && TUNESMITH_SM >= 800
-  if constexpr (lanes == 32 && sizeof(Integer) == 4) return __reduce_max_sync(0xffffffffu, value);
+  constexpr bool has_instruction = lanes == 32 && sizeof(Integer) == 4;
+#else
+  constexpr bool has_instruction = false;
 #endif
+  if constexpr (has_instruction) {
+    return __reduce_max_sync(0xffffffffu, value);
+  } else {
 #pragma unroll
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    const Integer other = shuffle_xor(value, distance);
-    value = other > value ? other : value;
+    for (int distance = lanes / 2; distance > 0; distance /= 2) {
+      const Integer other = shuffle_xor(value, distance);
+      value = other > value ? other : value;
+    }
+    return value;
   }
-  return value;
 }
 
 /// Combines a partial result with those of the other lanes.

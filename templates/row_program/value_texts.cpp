@@ -169,10 +169,12 @@ std::string ValueTexts::reduced_text(const Node& of) const {
   }
   std::string result = reduction_type(reduction, precise_) + "::" + result_function(reduction, of.part) + "(partial.value" +
                        (offset > 0 ? " + " + std::to_string(offset) : "") + ")";
-  if (reduction.reducer == Reducer::mean)
-    result = "divide(" + result + ", static_cast<" + number_type(wide_) + ">(" +
-             (reduction.grouped ? "columns_of_group" : std::string("params.row.cols")) + "))";
-  return result;
+  if (reduction.reducer != Reducer::mean) return result;
+  const std::string columns = "static_cast<" + number_type(wide_) + ">(" +
+                              (reduction.grouped ? "columns_of_group" : std::string("params.row.cols")) + ")";
+  // A reciprocal can be computed while threads wait for the sum.
+  return reduction.of_few_columns ? "multiply(" + result + ", reciprocal_approx(" + columns + "))"
+                                  : "divide(" + result + ", " + columns + ")";
 }
 
 std::string ValueTexts::expression(FunctionBody& body, int index) const {

@@ -44,7 +44,7 @@ struct Program {
   static constexpr int sums = 1;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns, SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<PlainSumOfColumns, PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -82,9 +82,9 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float ms = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
+    const float ms = multiply(PlainSumOfColumns::result(partial.value), reciprocal_approx(static_cast<float>(params.row.cols)));
     const float t = reciprocal_sqrt((ms + params.eps_number));
-    const float d = SumOfColumns::result(partial.value + 2);
+    const float d = PlainSumOfColumns::result(partial.value + 1);
     values.t = t;
     values.v17 = ((divide(d, static_cast<float>(params.row.cols)) * t) * t) * t;
   }

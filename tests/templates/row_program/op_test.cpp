@@ -10,6 +10,8 @@
 #include <tuple>
 
 #include "templates/render.h"
+#include "templates/row_program/parse.h"
+#include "templates/row_program/plain_sums.h"
 #include "templates/strided/config.h"
 #include "tests/api/engine/host_options.h"
 #include "tests/templates/row_program/op_cases.h"
@@ -297,8 +299,36 @@ TEST(RowProgramDescription, NormsHaveTheThreadsOfTheFastestBlocks) {
   }
 }
 
-// What a one-shot call reads from its addresses.
-// Loads of arrays [col] move before stores where each vector waits for its group, and in clusters that have registers left.
+TEST(RowProgramDescription, MomentsAreOneExchangeBetweenBlocks) {
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  const auto has = [&](const std::string& reduction, const std::string& dtype, const std::string& config) {
+    const ParsedProblemPtr problem = parsed(test::row_program_text("shipped layer_norm"), "rows=128,cols=65536,dtype=" + dtype);
+    return render(*problem, problem->complete_config(device, {parse_fields(config, "config")}))
+               .find("<" + reduction + ">") != std::string::npos;
+  };
+  const char* const cluster = "variant=cluster,threads=256,blocks_per_row=8";
+  EXPECT_TRUE(has("MomentsAroundAPivot", "f32", cluster));
+  EXPECT_TRUE(has("SumOfColumns", "f32", "variant=hybrid,threads=1024,register_vectors=4")) << "a mean, then squares";
+  EXPECT_TRUE(has("SumOfColumns", "f32", "variant=cluster,threads=128,blocks_per_row=2")) << "64 vectors in a thread";
+  EXPECT_TRUE(has("PlainSumOfColumns", "bf16", "variant=hybrid,threads=1024,register_vectors=4"));
+  EXPECT_TRUE(has("MomentsOfColumns", "bf16", "variant=two_pass,threads=512,unroll=2")) << "any number of columns";
+}
+
+// A result of f32 shows the digits that plain sums lose.
+TEST(RowProgramDescription, SumsArePlainWhereResultsAreNarrow) {
+  const auto plain = [](const std::string& text) { return row_program::allows_plain_sums(row_program::parse(text)); };
+  const std::string x = "in x : bf16[row, col]\nmean m = x\n", y = "out y : bf16[row, col] = x - m\n",
+                    scale = "out s : f32[row] = m\n";
+  EXPECT_TRUE(plain(x + y));
+  EXPECT_TRUE(plain(x + "out y : e4m3[row, col] = x - m\n" + scale)) << "its scale";
+  EXPECT_FALSE(plain(x + y + scale));
+  EXPECT_FALSE(plain(x + scale)) << "no output [row, col]";
+  EXPECT_FALSE(plain(x + "out y : f32[row, col] = x - m\n"));
+  EXPECT_FALSE(plain("in x : f32[row, col]\nmean m = x\n" + y)) << "large offsets";
+  EXPECT_FALSE(plain("in x : float[row, col]\nmean m = x\nout y : float[row, col] = x - m\n")) << "of no dtype yet";
+}
+
+// Loads of arrays [col] move before stores where each vector waits for its group, and where threads have registers left.
 TEST(RowProgramDescription, SomeKernelsReadColumnsEarly) {
   const std::string per_row = norm();
   const std::string blocks =

@@ -29,7 +29,7 @@ struct Program {
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<AnyColumn, CountOfColumns, SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<AnyColumn, CountOfColumns, PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -76,7 +76,7 @@ struct Program {
       Values& values) {
     const int n = CountOfColumns::result(partial.value + 1);
     const bool some = AnyColumn::result(partial.value);
-    const float s = SumOfColumns::result(partial.value + 2);
+    const float s = PlainSumOfColumns::result(partial.value + 2);
     values.v19 = n < 100;
     values.v23 = some ? s : (-1.0f);
   }

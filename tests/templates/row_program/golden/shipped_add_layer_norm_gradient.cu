@@ -30,15 +30,15 @@ struct Program {
   static constexpr int sums = 2;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns, SumOfColumns>, Reductions<SumOfColumns, SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsAroundAPivot, PlainSumOfColumns>, Reductions<PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
     float m;
     float t2;
-    float t6;
-    float v29;
-    float v33;
+    float v18;
+    float v28;
+    float v32;
   };
   struct Groups {};
 
@@ -76,29 +76,28 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
-    const float t6 = SumOfColumns::result(partial.value + 2);
+    const float m = MomentsAroundAPivot::mean(partial.value);
+    const float v_ = MomentsAroundAPivot::variance(partial.value);
+    const float t2 = reciprocal_sqrt((v_ + params.eps_number));
+    const float t6 = PlainSumOfColumns::result(partial.value + 4);
     values.m = m;
-    values.t6 = t6;
+    values.t2 = t2;
+    values.v18 = t2 * t2;
+    values.v32 = divide((t2 * t6), static_cast<float>(params.row.cols));
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
+    const float t3 = v.input[3][j] * v.of_column[0][j];
     const float h = rounded<bf16>((v.input[0][j] + v.input[1][j]));
     const float t1 = h - values.m;
-    const float t3 = v.input[3][j] * v.of_column[0][j];
-    terms[0][j] = t1 * t1;
-    terms[1][j] = t3 * t1;
+    terms[0][j] = t3 * t1;
   }
   static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
-    const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
-    const float t2 = reciprocal_sqrt((v_ + params.eps_number));
-    const float t4 = SumOfColumns::result(partial.value + 2);
-    const float d_v = ((t4 * (-0.5f)) * (t2 * t2)) * t2;
-    values.t2 = t2;
-    values.v29 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
-    values.v33 = divide((t2 * values.t6), static_cast<float>(params.row.cols));
+    const float t4 = PlainSumOfColumns::result(partial.value);
+    const float d_v = ((t4 * (-0.5f)) * values.v18) * values.t2;
+    values.v28 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
@@ -107,7 +106,7 @@ struct Program {
     const float t3 = dy * v.of_column[0][j];
     const float h = rounded<bf16>((v.input[0][j] + v.input[1][j]));
     const float t1 = h - values.m;
-    const float d_h = ((v.input[2][j] + (t3 * values.t2)) + (values.v29 * t1)) - values.v33;
+    const float d_h = ((v.input[2][j] + (t3 * values.t2)) + (values.v28 * t1)) - values.v32;
     const float t7 = rounded<bf16>(d_h);
     results[0][j] = t7;  // dx
     results[1][j] = t7;  // dresidual

@@ -30,7 +30,7 @@ struct Program {
   static constexpr int sums = 1;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns, SumOfColumns>, Reductions<LargestColumn, PlaceOfLargest>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<PlainSumOfColumns, PlainSumOfColumns>, Reductions<LargestColumn, PlaceOfLargest>, Reductions<PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -83,9 +83,9 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float ms = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
+    const float ms = multiply(PlainSumOfColumns::result(partial.value), reciprocal_approx(static_cast<float>(params.row.cols)));
     const float t1 = reciprocal_sqrt((ms + params.eps_number));
-    const float t5 = SumOfColumns::result(partial.value + 2);
+    const float t5 = PlainSumOfColumns::result(partial.value + 1);
     values.t1 = t1;
     values.t5 = t5;
     values.v50 = t1 * t1;
@@ -127,7 +127,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {
-    const float t9 = SumOfColumns::result(partial.value);
+    const float t9 = PlainSumOfColumns::result(partial.value);
     const float d_ms = ((t9 * (-0.5f)) * values.v50) * values.t1;
     values.v55 = divide(d_ms, static_cast<float>(params.row.cols));
   }

@@ -29,7 +29,7 @@ struct Program {
   static constexpr int sums = 1;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns, SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<PlainSumOfColumns, PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -71,9 +71,9 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float ms = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
+    const float ms = multiply(PlainSumOfColumns::result(partial.value), reciprocal_approx(static_cast<float>(params.row.cols)));
     const float t1 = reciprocal_sqrt((ms + params.eps_number));
-    const float t3 = SumOfColumns::result(partial.value + 2);
+    const float t3 = PlainSumOfColumns::result(partial.value + 1);
     const float d_ms = ((t3 * (-0.5f)) * (t1 * t1)) * t1;
     values.t1 = t1;
     values.v22 = divide(d_ms, static_cast<float>(params.row.cols));

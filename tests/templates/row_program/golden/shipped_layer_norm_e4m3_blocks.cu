@@ -17,18 +17,18 @@ struct Program {
   using Inputs = TypeList<bf16>;
   using Outputs = TypeList<e4m3>;
   using ColumnArrays = ColumnList<Columns<bf16, 8>, Columns<bf16, 8>>;
-  static constexpr int stages = 3;
+  static constexpr int stages = 2;
   static constexpr int kept = 0;
   static constexpr int uniform_calls = 0;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 128;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns>, Reductions<SumOfColumns>, Reductions<>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsAroundAPivot>, Reductions<>>::type;
   template <int stage>
-  using GroupReductions = typename TypeAt<stage - 1, Reductions<>, Reductions<>, Reductions<LargestColumn>>::type;
+  using GroupReductions = typename TypeAt<stage - 1, Reductions<>, Reductions<LargestColumn>>::type;
   struct Values {
     float m;
-    float v9;
+    float v8;
   };
   struct Groups {
     float q;
@@ -38,9 +38,8 @@ struct Program {
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
-    if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
-    if constexpr (pass == 3) return {.inputs = 0, .columns = 0, .groups = 0};
-    return {.inputs = 1, .columns = 3, .groups = 3};
+    if constexpr (pass == 2) return {.inputs = 0, .columns = 0, .groups = 0};
+    return {.inputs = 1, .columns = 3, .groups = 2};
   }
   template <int which>
   static __device__ __forceinline__ RowsOfArray input(const Params& params) {
@@ -64,37 +63,25 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
+    const float m = MomentsAroundAPivot::mean(partial.value);
+    const float v_ = MomentsAroundAPivot::variance(partial.value);
     values.m = m;
+    values.v8 = reciprocal_sqrt((v_ + params.eps_number));
   }
   template <typename Vector>
   static __device__ __forceinline__ void derive_group(OfStage<1>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<1>::Value& partial, Groups& groups) {}
-  template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
-      Vector& v, int j, float (*terms)[vector]) {
-    const float v5 = v.input[0][j] - values.m;
-    terms[0][j] = v5 * v5;
-  }
   static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
-      Values& values) {
-    const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
-    values.v9 = reciprocal_sqrt((v_ + params.eps_number));
-  }
-  template <typename Vector>
-  static __device__ __forceinline__ void derive_group(OfStage<2>, const Params& params, const Values& values, const Vector& v,
-      const GroupReductions<2>::Value& partial, Groups& groups) {}
-  static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void group_terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void group_terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       const Vector& v, int j, float (*terms)[vector]) {
-    const float y = (((v.input[0][j] - values.m) * values.v9) * v.of_column[0][j]) + v.of_column[1][j];
+    const float y = (((v.input[0][j] - values.m) * values.v8) * v.of_column[0][j]) + v.of_column[1][j];
     terms[0][j] = absolute(y);
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(OfStage<3>, const Params& params, const Values& values, const Vector& v,
-      const GroupReductions<3>::Value& partial, Groups& groups) {
+  static __device__ __forceinline__ void derive_group(OfStage<2>, const Params& params, const Values& values, const Vector& v,
+      const GroupReductions<2>::Value& partial, Groups& groups) {
     const float largest = LargestColumn::result(partial.value);
     const float q = maximum_or_nan(largest, 1e-12f) * 0.002232143f;
     groups.q = q;
@@ -103,7 +90,7 @@ struct Program {
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[1][vector]) {
-    const float y = (((v.input[0][j] - values.m) * values.v9) * v.of_column[0][j]) + v.of_column[1][j];
+    const float y = (((v.input[0][j] - values.m) * values.v8) * v.of_column[0][j]) + v.of_column[1][j];
     results[0][j] = groups.by_q.divide(y);  // z
   }
   static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}

@@ -21,21 +21,21 @@ struct Program {
   using Inputs = TypeList<bf16, bf16>;
   using Outputs = TypeList<bf16>;
   using ColumnArrays = ColumnList<Columns<bf16, 8>, Columns<bf16, 8>>;
-  static constexpr int stages = 4;
+  static constexpr int stages = 3;
   static constexpr int kept = 0;
   static constexpr int uniform_calls = 0;
   static constexpr int sums = 2;
   static constexpr int columns_of_group = 128;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns>, Reductions<SumOfColumns>, Reductions<>, Reductions<SumOfColumns, SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsAroundAPivot>, Reductions<>, Reductions<PlainSumOfColumns, PlainSumOfColumns>>::type;
   template <int stage>
-  using GroupReductions = typename TypeAt<stage - 1, Reductions<>, Reductions<>, Reductions<LargestColumn, SumOfColumns, PlaceOfLargest>, Reductions<>>::type;
+  using GroupReductions = typename TypeAt<stage - 1, Reductions<>, Reductions<LargestColumn, PlainSumOfColumns, PlaceOfLargest>, Reductions<>>::type;
   struct Values {
     float m;
     float t2;
-    float v48;
-    float v57;
-    float v61;
+    float v47;
+    float v56;
+    float v60;
   };
   struct Groups {
     float q;
@@ -47,10 +47,9 @@ struct Program {
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
-    if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
-    if constexpr (pass == 3) return {.inputs = 0, .columns = 0, .groups = 0};
-    if constexpr (pass == 4) return {.inputs = 3, .columns = 3, .groups = 3};
-    return {.inputs = 3, .columns = 3, .groups = 3};
+    if constexpr (pass == 2) return {.inputs = 0, .columns = 0, .groups = 0};
+    if constexpr (pass == 3) return {.inputs = 3, .columns = 3, .groups = 2};
+    return {.inputs = 3, .columns = 3, .groups = 2};
   }
   template <int which>
   static __device__ __forceinline__ RowsOfArray input(const Params& params) {
@@ -75,32 +74,20 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
+    const float m = MomentsAroundAPivot::mean(partial.value);
+    const float v_ = MomentsAroundAPivot::variance(partial.value);
+    const float t2 = reciprocal_sqrt((v_ + params.eps_number));
     values.m = m;
+    values.t2 = t2;
+    values.v47 = t2 * t2;
   }
   template <typename Vector>
   static __device__ __forceinline__ void derive_group(OfStage<1>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<1>::Value& partial, Groups& groups) {}
-  template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
-      Vector& v, int j, float (*terms)[vector]) {
-    const float t1 = v.input[0][j] - values.m;
-    terms[0][j] = t1 * t1;
-  }
   static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
-      Values& values) {
-    const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
-    const float t2 = reciprocal_sqrt((v_ + params.eps_number));
-    values.t2 = t2;
-    values.v48 = t2 * t2;
-  }
-  template <typename Vector>
-  static __device__ __forceinline__ void derive_group(OfStage<2>, const Params& params, const Values& values, const Vector& v,
-      const GroupReductions<2>::Value& partial, Groups& groups) {}
-  static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {}
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void group_terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void group_terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       const Vector& v, int j, float (*terms)[vector]) {
     const float t1 = v.input[0][j] - values.m;
     const float t3 = t1 * values.t2;
@@ -111,21 +98,21 @@ struct Program {
     terms[2][j] = t4;
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(OfStage<3>, const Params& params, const Values& values, const Vector& v,
-      const GroupReductions<3>::Value& partial, Groups& groups) {
+  static __device__ __forceinline__ void derive_group(OfStage<2>, const Params& params, const Values& values, const Vector& v,
+      const GroupReductions<2>::Value& partial, Groups& groups) {
     const float largest = LargestColumn::result(partial.value);
     const float q = maximum_or_nan(largest, 1e-12f) * 0.002232143f;
-    const float t5 = SumOfColumns::result(partial.value + 1);
+    const float t5 = PlainSumOfColumns::result(partial.value + 1);
     const float d_q = load_of_group<float, columns_of_group>(params.dscale_address, params.dscale_stride, params.row.cols, v) - (divide(divide(1.0f, q), q) * t5);
     const float d_largest = (1e-12f < largest) ? (d_q * 0.002232143f) : 0.0f;
-    const int t6 = PlaceOfLargest::result(partial.value + 3);
+    const int t6 = PlaceOfLargest::result(partial.value + 2);
     groups.q = q;
     groups.d_largest = d_largest;
     groups.t6 = t6;
     groups.by_q = NormalDivisor::of_group(q);
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(OfStage<4>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t1 = v.input[0][j] - values.m;
     const float t3 = t1 * values.t2;
@@ -137,17 +124,17 @@ struct Program {
     terms[0][j] = t8 * t1;
     terms[1][j] = t8;
   }
-  static __device__ __forceinline__ void derive(OfStage<4>, const Params& params, int64 row, const RowReductions<4>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {
-    const float t9 = SumOfColumns::result(partial.value);
-    const float d_v = ((t9 * (-0.5f)) * values.v48) * values.t2;
-    const float t11 = SumOfColumns::result(partial.value + 2);
-    values.v57 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
-    values.v61 = divide((values.t2 * t11), static_cast<float>(params.row.cols));
+    const float t9 = PlainSumOfColumns::result(partial.value);
+    const float d_v = ((t9 * (-0.5f)) * values.v47) * values.t2;
+    const float t11 = PlainSumOfColumns::result(partial.value + 1);
+    values.v56 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
+    values.v60 = divide((values.t2 * t11), static_cast<float>(params.row.cols));
   }
   template <typename Vector>
-  static __device__ __forceinline__ void derive_group(OfStage<4>, const Params& params, const Values& values, const Vector& v,
-      const GroupReductions<4>::Value& partial, Groups& groups) {}
+  static __device__ __forceinline__ void derive_group(OfStage<3>, const Params& params, const Values& values, const Vector& v,
+      const GroupReductions<3>::Value& partial, Groups& groups) {}
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[3][vector]) {
@@ -158,7 +145,7 @@ struct Program {
     const float t7 = ((static_cast<int>(v.column) + j) == groups.t6) ? groups.d_largest : 0.0f;
     const float d_y = groups.by_q.divide(v.input[1][j]) + ((0.0f < y) ? t7 : ((y < 0.0f) ? (-t7) : 0.0f));
     const float t8 = d_y * w;
-    results[0][j] = ((t8 * values.t2) + (values.v57 * t1)) - values.v61;  // dx
+    results[0][j] = ((t8 * values.t2) + (values.v56 * t1)) - values.v60;  // dx
     results[1][j] = d_y * t3;  // of dw
     results[2][j] = d_y;  // of db
   }

@@ -20,13 +20,13 @@ struct Program {
   using Inputs = TypeList<bf16, bf16>;
   using Outputs = TypeList<bf16>;
   using ColumnArrays = ColumnList<Columns<bf16, 8>, Columns<bf16, 8>>;
-  static constexpr int stages = 4;
+  static constexpr int stages = 3;
   static constexpr int kept = 2;
   static constexpr int uniform_calls = 0;
   static constexpr int sums = 2;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns>, Reductions<SumOfColumns>, Reductions<LargestColumn, SumOfColumns, PlaceOfLargest>, Reductions<SumOfColumns, SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsAroundAPivot>, Reductions<LargestColumn, PlainSumOfColumns, PlaceOfLargest>, Reductions<PlainSumOfColumns, PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -36,9 +36,9 @@ struct Program {
     float q;
     float d_largest;
     int t6;
-    float v48;
-    float v57;
-    float v61;
+    float v47;
+    float v56;
+    float v60;
     NormalDivisor by_q;
   };
   struct Groups {};
@@ -46,10 +46,9 @@ struct Program {
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
-    if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
+    if constexpr (pass == 2) return {.inputs = 3, .columns = 3, .groups = 0};
     if constexpr (pass == 3) return {.inputs = 3, .columns = 3, .groups = 0};
     if constexpr (pass == 4) return {.inputs = 3, .columns = 3, .groups = 0};
-    if constexpr (pass == 5) return {.inputs = 3, .columns = 3, .groups = 0};
     return {.inputs = 3, .columns = 1, .groups = 0};
   }
   template <int which>
@@ -77,24 +76,15 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
+    const float m = MomentsAroundAPivot::mean(partial.value);
+    const float v_ = MomentsAroundAPivot::variance(partial.value);
+    const float t2 = reciprocal_sqrt((v_ + params.eps_number));
     values.m = m;
+    values.t2 = t2;
+    values.v47 = t2 * t2;
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
-      Vector& v, int j, float (*terms)[vector]) {
-    const float t1 = v.input[0][j] - values.m;
-    terms[0][j] = t1 * t1;
-  }
-  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
-      Values& values) {
-    const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
-    const float t2 = reciprocal_sqrt((v_ + params.eps_number));
-    values.t2 = t2;
-    values.v48 = t2 * t2;
-  }
-  template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t1 = v.input[0][j] - values.m;
     const float t3 = t1 * values.t2;
@@ -104,21 +94,21 @@ struct Program {
     terms[1][j] = v.input[1][j] * y;
     terms[2][j] = t4;
   }
-  static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
     const float largest = LargestColumn::result(partial.value);
     const float q = divide(maximum_or_nan(largest, 1e-12f), 448.0f);
-    const float t5 = SumOfColumns::result(partial.value + 1);
+    const float t5 = PlainSumOfColumns::result(partial.value + 1);
     const float d_q = values.dscale - (divide(divide(1.0f, q), q) * t5);
     const float d_largest = (1e-12f < largest) ? divide(d_q, 448.0f) : 0.0f;
-    const int t6 = PlaceOfLargest::result(partial.value + 3);
+    const int t6 = PlaceOfLargest::result(partial.value + 2);
     values.q = q;
     values.d_largest = d_largest;
     values.t6 = t6;
     values.by_q = NormalDivisor(q);
   }
   template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(OfStage<4>, const Params& params, const Values& values, const Groups& groups,
+  static __device__ __forceinline__ void terms(OfStage<3>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
     const float t1 = v.input[0][j] - values.m;
     const float t3 = t1 * values.t2;
@@ -132,13 +122,13 @@ struct Program {
     v.input[0][j] = d_y;  // kept for the outputs
     v.input[1][j] = t1;  // kept for the outputs
   }
-  static __device__ __forceinline__ void derive(OfStage<4>, const Params& params, int64 row, const RowReductions<4>::Value& partial,
+  static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {
-    const float t9 = SumOfColumns::result(partial.value);
-    const float d_v = ((t9 * (-0.5f)) * values.v48) * values.t2;
-    const float t11 = SumOfColumns::result(partial.value + 2);
-    values.v57 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
-    values.v61 = divide((values.t2 * t11), static_cast<float>(params.row.cols));
+    const float t9 = PlainSumOfColumns::result(partial.value);
+    const float d_v = ((t9 * (-0.5f)) * values.v47) * values.t2;
+    const float t11 = PlainSumOfColumns::result(partial.value + 1);
+    values.v56 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
+    values.v60 = divide((values.t2 * t11), static_cast<float>(params.row.cols));
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
@@ -150,7 +140,7 @@ struct Program {
     const float t7 = ((static_cast<int>(v.column) + j) == values.t6) ? values.d_largest : 0.0f;
     const float d_y = values.by_q.divide(v.input[1][j]) + ((0.0f < y) ? t7 : ((y < 0.0f) ? (-t7) : 0.0f));
     const float t8 = d_y * w;
-    results[0][j] = ((t8 * values.t2) + (values.v57 * t1)) - values.v61;  // dx
+    results[0][j] = ((t8 * values.t2) + (values.v56 * t1)) - values.v60;  // dx
     results[1][j] = d_y * t3;  // of dw
     results[2][j] = d_y;  // of db
   }
@@ -162,7 +152,7 @@ struct Program {
     const float w = v.of_column[0][j];
     const float t8 = d_y * w;
     const float t3 = t1 * values.t2;
-    results[0][j] = ((t8 * values.t2) + (values.v57 * t1)) - values.v61;  // dx
+    results[0][j] = ((t8 * values.t2) + (values.v56 * t1)) - values.v60;  // dx
     results[1][j] = d_y * t3;  // of dw
     results[2][j] = d_y;  // of db
   }

@@ -15,25 +15,24 @@ struct Program {
   using Inputs = TypeList<bf16>;
   using Outputs = TypeList<bf16>;
   using ColumnArrays = ColumnList<Columns<bf16, 8>, Columns<bf16, 8>>;
-  static constexpr int stages = 2;
+  static constexpr int stages = 1;
   static constexpr int kept = 0;
   static constexpr int uniform_calls = 0;
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsAroundAPivot>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
     float m;
-    float v9;
+    float v8;
   };
   struct Groups {};
 
   template <int pass>
   static __device__ __forceinline__ constexpr PassUses uses() {
     if constexpr (pass == 1) return {.inputs = 1, .columns = 0, .groups = 0};
-    if constexpr (pass == 2) return {.inputs = 1, .columns = 0, .groups = 0};
     return {.inputs = 1, .columns = 3, .groups = 0};
   }
   template <int which>
@@ -58,24 +57,15 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
+    const float m = MomentsAroundAPivot::mean(partial.value);
+    const float v_ = MomentsAroundAPivot::variance(partial.value);
     values.m = m;
-  }
-  template <typename Vector, int vector>
-  static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
-      Vector& v, int j, float (*terms)[vector]) {
-    const float v5 = v.input[0][j] - values.m;
-    terms[0][j] = v5 * v5;
-  }
-  static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
-      Values& values) {
-    const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
-    values.v9 = reciprocal_sqrt((v_ + params.eps_number));
+    values.v8 = reciprocal_sqrt((v_ + params.eps_number));
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
       float (&results)[1][vector]) {
-    results[0][j] = (((v.input[0][j] - values.m) * values.v9) * (1.0f + v.of_column[0][j])) + v.of_column[1][j];  // y
+    results[0][j] = (((v.input[0][j] - values.m) * values.v8) * (1.0f + v.of_column[0][j])) + v.of_column[1][j];  // y
   }
   static __device__ __forceinline__ void store_row(const Params& params, int64 row, const Values& values) {}
   static __device__ __forceinline__ void store_groups(const Params& params, int64 row, int64 group, const Groups& groups) {}

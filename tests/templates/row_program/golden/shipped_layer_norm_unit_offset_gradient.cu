@@ -24,15 +24,15 @@ struct Program {
   static constexpr int sums = 2;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns, SumOfColumns>, Reductions<SumOfColumns, SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsAroundAPivot, PlainSumOfColumns>, Reductions<PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
     float m;
     float t2;
-    float t6;
-    float v26;
-    float v30;
+    float v16;
+    float v25;
+    float v29;
   };
   struct Groups {};
 
@@ -66,28 +66,27 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float m = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
-    const float t6 = SumOfColumns::result(partial.value + 2);
+    const float m = MomentsAroundAPivot::mean(partial.value);
+    const float v_ = MomentsAroundAPivot::variance(partial.value);
+    const float t2 = reciprocal_sqrt((v_ + params.eps_number));
+    const float t6 = PlainSumOfColumns::result(partial.value + 4);
     values.m = m;
-    values.t6 = t6;
+    values.t2 = t2;
+    values.v16 = t2 * t2;
+    values.v29 = divide((t2 * t6), static_cast<float>(params.row.cols));
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void terms(OfStage<2>, const Params& params, const Values& values, const Groups& groups,
       Vector& v, int j, float (*terms)[vector]) {
-    const float t1 = v.input[0][j] - values.m;
     const float t3 = v.input[1][j] * (1.0f + v.of_column[0][j]);
-    terms[0][j] = t1 * t1;
-    terms[1][j] = t3 * t1;
+    const float t1 = v.input[0][j] - values.m;
+    terms[0][j] = t3 * t1;
   }
   static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
-    const float v_ = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
-    const float t2 = reciprocal_sqrt((v_ + params.eps_number));
-    const float t4 = SumOfColumns::result(partial.value + 2);
-    const float d_v = ((t4 * (-0.5f)) * (t2 * t2)) * t2;
-    values.t2 = t2;
-    values.v26 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
-    values.v30 = divide((t2 * values.t6), static_cast<float>(params.row.cols));
+    const float t4 = PlainSumOfColumns::result(partial.value);
+    const float d_v = ((t4 * (-0.5f)) * values.v16) * values.t2;
+    values.v25 = 2.0f * divide(d_v, static_cast<float>(params.row.cols));
   }
   template <typename Vector, int vector>
   static __device__ __forceinline__ void outputs(const Params& params, const Values& values, const Groups& groups, const Vector& v, int j,
@@ -95,7 +94,7 @@ struct Program {
     const float dy = v.input[1][j];
     const float t3 = dy * (1.0f + v.of_column[0][j]);
     const float t1 = v.input[0][j] - values.m;
-    results[0][j] = ((t3 * values.t2) + (values.v26 * t1)) - values.v30;  // dx
+    results[0][j] = ((t3 * values.t2) + (values.v25 * t1)) - values.v29;  // dx
     results[1][j] = dy * (t1 * values.t2);  // of dw
     results[2][j] = dy;  // of db
   }

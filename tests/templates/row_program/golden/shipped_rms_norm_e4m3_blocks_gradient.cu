@@ -25,9 +25,9 @@ struct Program {
   static constexpr int sums = 1;
   static constexpr int columns_of_group = 128;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns>, Reductions<>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<PlainSumOfColumns>, Reductions<>, Reductions<PlainSumOfColumns>>::type;
   template <int stage>
-  using GroupReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns>, Reductions<LargestColumn, PlaceOfLargest>, Reductions<>>::type;
+  using GroupReductions = typename TypeAt<stage - 1, Reductions<PlainSumOfColumns>, Reductions<LargestColumn, PlaceOfLargest>, Reductions<>>::type;
   struct Values {
     float t1;
     float v44;
@@ -71,7 +71,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float ms = divide(SumOfColumns::result(partial.value), static_cast<float>(params.row.cols));
+    const float ms = multiply(PlainSumOfColumns::result(partial.value), reciprocal_approx(static_cast<float>(params.row.cols)));
     const float t1 = reciprocal_sqrt((ms + params.eps_number));
     values.t1 = t1;
     values.v44 = t1 * t1;
@@ -84,7 +84,7 @@ struct Program {
   template <typename Vector>
   static __device__ __forceinline__ void derive_group(OfStage<1>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<1>::Value& partial, Groups& groups) {
-    const float t4 = SumOfColumns::result(partial.value);
+    const float t4 = PlainSumOfColumns::result(partial.value);
     groups.t4 = t4;
   }
   static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
@@ -125,7 +125,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {
-    const float t8 = SumOfColumns::result(partial.value);
+    const float t8 = PlainSumOfColumns::result(partial.value);
     const float d_ms = ((t8 * (-0.5f)) * values.v44) * values.t1;
     values.v49 = divide(d_ms, static_cast<float>(params.row.cols));
   }

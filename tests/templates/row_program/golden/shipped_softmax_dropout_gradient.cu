@@ -22,7 +22,7 @@ struct Program {
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>, Reductions<SumOfColumns>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>, Reductions<PlainSumOfColumns>, Reductions<PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -78,7 +78,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
-    const float t2 = values.v14 ? (values.v9 + logarithm(SumOfColumns::result(partial.value))) : values.v9;
+    const float t2 = values.v14 ? (values.v9 + logarithm(PlainSumOfColumns::result(partial.value))) : values.v9;
     values.t2 = t2;
   }
   template <typename Vector, int vector>
@@ -94,7 +94,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {
-    const float t5 = SumOfColumns::result(partial.value);
+    const float t5 = PlainSumOfColumns::result(partial.value);
     values.v26 = values.v25 * t5;
   }
   template <typename Vector, int vector>

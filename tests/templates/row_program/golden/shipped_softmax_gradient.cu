@@ -20,7 +20,7 @@ struct Program {
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>, Reductions<SumOfColumns>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>, Reductions<PlainSumOfColumns>, Reductions<PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -68,7 +68,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
-    const float t1 = values.v8 ? (values.v2 + logarithm(SumOfColumns::result(partial.value))) : values.v2;
+    const float t1 = values.v8 ? (values.v2 + logarithm(PlainSumOfColumns::result(partial.value))) : values.v2;
     values.t1 = t1;
   }
   template <typename Vector, int vector>
@@ -82,7 +82,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<3>, const Params& params, int64 row, const RowReductions<3>::Value& partial,
       Values& values) {
-    const float t4 = SumOfColumns::result(partial.value);
+    const float t4 = PlainSumOfColumns::result(partial.value);
     values.t4 = t4;
   }
   template <typename Vector, int vector>

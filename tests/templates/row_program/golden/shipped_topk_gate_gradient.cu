@@ -80,13 +80,13 @@ struct Program {
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)
       t2[rank] = values.dweight[rank] * t1[rank];
-    Reductions<SumOfColumns>::Value chosen_d_l = Reductions<SumOfColumns>::identity();
+    Reductions<PlainSumOfColumns>::Value chosen_d_l = Reductions<PlainSumOfColumns>::identity();
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank) {
       const float terms[1][1] = {{-t2[rank]}};
-      Reductions<SumOfColumns>::include(chosen_d_l, terms, {0, 1, rank});
+      Reductions<PlainSumOfColumns>::include(chosen_d_l, terms, {0, 1, rank});
     }
-    const float d_l = SumOfColumns::result(chosen_d_l.value);
+    const float d_l = PlainSumOfColumns::result(chosen_d_l.value);
     float d_v[columns_chosen];
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)

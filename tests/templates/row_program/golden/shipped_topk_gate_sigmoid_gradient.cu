@@ -79,20 +79,20 @@ struct Program {
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)
       w[rank] = TopColumns<columns_chosen, 1>::template more<0>(partial.value, rank);
-    Reductions<SumOfColumns>::Value chosen_total = Reductions<SumOfColumns>::identity();
+    Reductions<PlainSumOfColumns>::Value chosen_total = Reductions<PlainSumOfColumns>::identity();
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank) {
       const float terms[1][1] = {{w[rank]}};
-      Reductions<SumOfColumns>::include(chosen_total, terms, {0, 1, rank});
+      Reductions<PlainSumOfColumns>::include(chosen_total, terms, {0, 1, rank});
     }
-    const float total = SumOfColumns::result(chosen_total.value);
-    Reductions<SumOfColumns>::Value chosen_d_total = Reductions<SumOfColumns>::identity();
+    const float total = PlainSumOfColumns::result(chosen_total.value);
+    Reductions<PlainSumOfColumns>::Value chosen_d_total = Reductions<PlainSumOfColumns>::identity();
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank) {
       const float terms[1][1] = {{-divide((values.t2[rank] * divide(w[rank], total)), total)}};
-      Reductions<SumOfColumns>::include(chosen_d_total, terms, {0, 1, rank});
+      Reductions<PlainSumOfColumns>::include(chosen_d_total, terms, {0, 1, rank});
     }
-    const float d_total = SumOfColumns::result(chosen_d_total.value);
+    const float d_total = PlainSumOfColumns::result(chosen_d_total.value);
     float d_w[columns_chosen];
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)

@@ -18,7 +18,7 @@ struct Program {
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>, Reductions<PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -64,7 +64,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
-    const float s = SumOfColumns::result(partial.value);
+    const float s = PlainSumOfColumns::result(partial.value);
     values.s = s;
     values.by_s = NormalDivisor(s);
   }

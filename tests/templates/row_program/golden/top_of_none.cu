@@ -19,7 +19,7 @@ struct Program {
   static constexpr int columns_of_group = 1;
   static constexpr int columns_chosen = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, ListReductions<TopColumns<columns_chosen, 0>, SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, ListReductions<TopColumns<columns_chosen, 0>, PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -57,7 +57,7 @@ struct Program {
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)
       v_[rank] = TopColumns<columns_chosen, 0>::value(partial.value, rank);
-    const float s = SumOfColumns::result(partial.value + 2);
+    const float s = PlainSumOfColumns::result(partial.value + 2);
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)
       values.v_[rank] = v_[rank];
