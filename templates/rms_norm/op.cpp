@@ -54,12 +54,13 @@ Cost ParsedRmsNorm::cost() const {
   return cost_of_arrays((typed_.weight ? 5.0 : 3.0) * static_cast<double>(typed_.rows) * static_cast<double>(typed_.cols));
 }
 
-row::Kernels ParsedRmsNorm::kernels(const row::TypedConfig&, const row::Shape& shape) const {
+row::Kernels ParsedRmsNorm::kernels(const row::TypedConfig& config, const row::Shape& shape) const {
   row::Kernels kernels;
   kernels.files = "rms_norm/";
   kernels.function = "rms_norm";
   kernels.steps = "the sum of squares and the result";
-  kernels.features = {{"Weight", weight_of(typed_).type(shape)}};
+  const std::string weight = weight_of(typed_).type(shape);
+  kernels.features = {{"Weight", typed_.weight && row::loads_columns_early(config, shape) ? row::early(weight) : weight}};
   if (typed_.weight) kernels.specialized = ", weights of " + std::string(name(typed_.weight_type()));
   return kernels;
 }

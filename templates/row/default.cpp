@@ -10,6 +10,7 @@
 #include "templates/row/defaults.h"
 #include "templates/row/few_rows.h"
 #include "templates/row/geometry.h"
+#include "templates/row/memory.h"
 #include "templates/row/model.h"
 #include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
@@ -102,6 +103,13 @@ std::optional<TypedConfig> short_unaligned_rows(const Shape& shape, const Device
   return if_valid(short_rows_default(shape, shape.cols, device), shape, device);
 }
 
+std::optional<TypedConfig> unaligned_blocks(const Shape& shape, const DeviceInfo& device) {
+  const std::optional<TypedConfig> narrow = narrow_blocks(shape, device);
+  if (narrow && needs_more_loads(device))
+    if (const auto block = column_block(narrow->access, shape, device)) return block;
+  return narrow;
+}
+
 std::optional<TypedConfig> rows_of_warps(const Shape& shape, const DeviceInfo& device) {
   // One array of 16-bit elements takes twice the registers.
   constexpr int most_narrow_vectors_of_a_lane = 6;
@@ -135,7 +143,7 @@ TypedConfig resident_rows(const Shape& shape, const DeviceInfo& device) {
   // A block alone on a multiprocessor computes while no data moves; two smaller blocks overlap. Few threads with a large
   // share of a row pay off only if they hold more rows than the many threads of hybrid.
   const bool crowded = expectation(block, shape, device).row_values > 64 && valid(hybrid);
-  if (valid(block) && block.min_blocks > (crowded ? hybrid.min_blocks : 1)) return program_blocks(block, shape, device);
+  if (valid(block) && block.min_blocks > (crowded ? hybrid.min_blocks : 1)) return program_block(block, shape, device);
   if (valid(hybrid) && hybrid.min_blocks > 1) return hybrid;
   if (valid(cluster) && cluster.min_blocks > 1) return cluster;
   for (const TypedConfig& config : {block, hybrid, cluster})
@@ -146,7 +154,7 @@ TypedConfig resident_rows(const Shape& shape, const DeviceInfo& device) {
 /// Returns a configuration, or nothing if the rule has none for such rows.
 using Rule = std::optional<TypedConfig> (*)(const Shape& shape, const DeviceInfo& device);
 
-constexpr std::array<Rule, 18> rules{
+constexpr std::array<Rule, 19> rules{
     loss_in_tiles,         // losses alone of long rows
     small_cluster,         // all rows on the chip at once, few and long
     small_problem,         // the same, shorter rows
@@ -157,8 +165,9 @@ constexpr std::array<Rule, 18> rules{
     few_long_rows,         // clusters or a grid whose blocks fill the device
     shared_rows,           // fewer rows than multiprocessors
     rows_read_once,        // losses alone, and programs that write no rows
-    narrow_blocks,         // rows without alignment of more than 1024 columns: accesses to pairs or elements
+    unaligned_blocks,      // rows without alignment of more than 1024 columns: accesses to pairs or elements
     short_unaligned_rows,  // shorter ones
+    small_column_block,    // programs with arrays [col]
     rows_of_warps,         // short rows
     gradient_block,        // short rows of losses with their gradient
     rows_with_sums,        // gradients of weights

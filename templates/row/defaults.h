@@ -27,10 +27,23 @@ std::optional<TypedConfig> two_rows_block(const Shape& shape, const DeviceInfo& 
 /// up to 4 vectors of exponentials; nothing for longer and for other rows. With cache hints.
 std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& device);
 
-/// Returns the block for row programs of several stages with arrays [col] and rows of 16 bits; `most_rows`, the block with
-/// the most rows in flight, for other rows. Up to 32 or 64 values in a thread, converted once, because each stage reads them
-/// again; longer rows packed. On an H200, 0.75 to 1.00 of the time of `most_rows` (bench/LOG.md).
-TypedConfig program_blocks(const TypedConfig& most_rows, const Shape& shape, const DeviceInfo& device);
+// column_blocks.cpp: norms and row programs that read arrays [col], such as weights.
+
+/// Returns a valid block in which a thread has up to 96 bytes of a row of 16 bits (160 of float32) and registers for arrays
+/// [col], which it loads while it reduces the row; nothing for rows of 64 KiB and for programs in which more values in a
+/// thread are faster. On an H200, 0.79 to 1.02 of the time of the blocks with the most rows (bench/LOG.md). With cache
+/// hints.
+std::optional<TypedConfig> column_block(Access access, const Shape& shape, const DeviceInfo& device);
+
+/// Returns a valid small block for aligned rows of 2 to 4 KiB of 16 bits where memory asks for more loads in flight; nothing
+/// for other rows and devices. On an H200, 0.84 to 1.0 of the time of warps. With cache hints.
+std::optional<TypedConfig> small_column_block(const Shape& shape, const DeviceInfo& device);
+
+/// Returns the block for rows that `most_rows`, the block with the most rows in flight, could have. Where memory asks for
+/// more loads in flight, column_block(). Elsewhere, and where there is none, for aligned rows of 16 bits in programs of
+/// several stages: up to 32 or 64 values in a thread, converted once, because each stage reads them again; longer rows
+/// packed. On an H200, 0.75 to 1.00 of the time of `most_rows` (bench/LOG.md).
+TypedConfig program_block(const TypedConfig& most_rows, const Shape& shape, const DeviceInfo& device);
 
 // small_problems.cpp: rows that are all on the chip at once.
 

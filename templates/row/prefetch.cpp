@@ -38,6 +38,10 @@ int default_prefetch(const TypedConfig& config, const Shape& shape, const Device
   const bool staged_loss = config.access == Access::staged && shape.is_loss();
   // A loss alone only reads. Programs without reductions, or that choose columns, do not wait for memory.
   if (!shape.writes || !shape.reduces || shape.chosen_columns > 0 || row_bytes(shape) < least_row) return 0;
+  // Long exchanges, in which clusters load nothing else.
+  if (config.variant == Variant::cluster && shape.is_program && (shape.exchanges > 1 || shape.inputs > 1) &&
+      needs_more_loads(device))
+    return full_prefetch(config, shape, device);
   // Hints other than plain change what L2 keeps.
   if (config.load != LoadHint::plain && !(config.load == LoadHint::no_allocate && needs_more_loads(device))) return 0;
   // Clusters of small blocks have enough loads in flight.

@@ -66,22 +66,6 @@ std::optional<TypedConfig> two_rows_block(const Shape& shape, const DeviceInfo& 
   return with_hints(config, shape, device);
 }
 
-TypedConfig program_blocks(const TypedConfig& most_rows, const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t long_row = 32 << 10;
-  // Programs that write bytes take more registers, with which only one block of 512 threads fits.
-  const bool simple = shape.inputs == 1 && !shape.has_bytes();
-  const std::int64_t too_long_row = simple ? (64 << 10) + 1 : 48 << 10;
-  const std::int64_t values_of_thread = simple && shape.cols <= 4096 ? 32 : 64;
-  if (!shape.is_program || shape.exchanges < 2 || shape.column_bytes == 0 || size_of(shape.input) != 2 || shape.shifted() ||
-      row_bytes(shape) >= too_long_row)
-    return most_rows;
-  TypedConfig config = most_rows;
-  config.registers = row_bytes(shape) >= long_row ? Registers::packed : Registers::float32;
-  config.threads = threads_for(shape.cols * shape.inputs, values_of_thread, 64, 512);
-  bound_registers(config, shape, device);
-  return why_invalid(config, shape, device).empty() ? config : most_rows;
-}
-
 std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t threads = 64, most_vectors = 4;
   if (!shape.keeps_exponentials || shape.shifted() || size_of(shape.input) != 2 ||

@@ -69,6 +69,8 @@ class Geometries {
     const bool shares_rows = few_rows && row_bytes(shape_) >= 16 << 10;
     if (row_bytes(shape_) <= (full_ ? 8 << 10 : 6 << 10))
       for (const TypedConfig& config : staged_to_try(shape_, device_, full_)) add(config);
+    for (const Access access : {Access::vectors, Access::pairs})
+      if (const auto block = column_block(access, shape_, device_)) add(*block);
     for (const TypedConfig& config : small_blocks_to_try(shape_, device_, full_)) add(config);
     if (shape_.few_and_long()) {
       for (const TypedConfig& config : clusters_to_try(shape_, device_, full_)) add(config);

@@ -6,6 +6,7 @@
 
 #include "templates/row/few_rows.h"
 #include "templates/row/geometry.h"
+#include "templates/row/memory.h"
 #include "templates/row/pipeline.h"
 
 namespace tunesmith::row {
@@ -121,6 +122,13 @@ std::optional<TypedConfig> with_vectors(const Blocks& blocks, int most, const Sh
 
 }  // namespace
 
+bool overlaps_waves(const Shape& shape, int of_row, const DeviceInfo& device) {
+  constexpr int more_than_resident = 7, few = 12;
+  const int needed = needed_blocks(shape, of_row, device);
+  const bool long_exchange = shape.exchanges > 1 || of_row == most_of_row;
+  return is_program(shape) && needs_more_loads(device) && long_exchange && needed > more_than_resident && needed <= few;
+}
+
 std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& device) {
   constexpr int many = 8;
   if (!has_kernels(shape, device) || row_bytes(shape) < least_row_bytes(shape) || others_are_faster(shape, device))
@@ -133,6 +141,9 @@ std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& de
     }
     return std::nullopt;
   };
+  if (best.threads == 128 && overlaps_waves(shape, best.of_row, device))
+    if (const auto config = down_to(needed_blocks(shape, best.of_row, device) <= many ? 6 : 5, 5, most_vectors, shape))
+      return config;
   // All rows at once, also with more vectors in registers, if few do not wait for a place then.
   if (const int needed = needed_blocks(shape, best.of_row, device); best.threads == 128 && needed <= many) {
     const int first = std::max(best.of_multiprocessor, needed);

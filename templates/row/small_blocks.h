@@ -17,6 +17,11 @@ inline constexpr std::int64_t most_bytes_of_small_block = 42 << 10;  ///< of a r
 /// time of blocks with 256 threads and more (bench/LOG.md). With cache hints.
 std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& device);
 
+/// Returns whether norms and programs whose rows have `of_row` blocks each take little more than one wave where memory asks
+/// for more loads in flight. Fewer resident blocks, and none that wait before their first load, are faster then: later ones
+/// load while the first ones compute. On an H200, 0.82 to 1.01 of the time (bench/LOG.md).
+bool overlaps_waves(const Shape& shape, int of_row, const DeviceInfo& device);
+
 /// Returns those to try: more or fewer blocks for each row and multiprocessor, and other representations in registers.
 std::vector<TypedConfig> small_blocks_to_try(const Shape& shape, const DeviceInfo& device, bool full);
 

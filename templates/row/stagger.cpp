@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "templates/row/geometry.h"
+#include "templates/row/small_blocks.h"
 
 namespace tunesmith::row {
 int full_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
@@ -25,7 +26,7 @@ int default_stagger(const TypedConfig& config, const Shape& shape, const DeviceI
   switch (config.variant) {
     case Variant::grid: return full;
     case Variant::cluster:
-      if (is_program(shape)) return full;
+      if (is_program(shape)) return overlaps_waves(shape, config.blocks_per_row, device) ? 0 : full;
       if (shape.backward()) return narrow ? full : 0;
       if (shape.is_loss()) return narrow && config.blocks_per_row > most_of_narrow_loss ? 0 : full;
       return narrow ? 0 : full;

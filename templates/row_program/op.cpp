@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/hash.h"
+#include "templates/row/columns.h"
 #include "templates/row_program/canonical.h"
 #include "templates/row_program/column_sums.h"
 #include "templates/row_program/emit.h"
@@ -26,17 +27,6 @@ std::string class_of(const RowProgramProblem& problem, const Program& program, c
   std::string text = ",program=" + hash_hex(row_program::canonical_text(program)).substr(0, 16);
   for (const std::string& type : row_program::column_types(problem, program, shape)) text += "," + type;
   return text;
-}
-
-/// Reports whether a kernel gains from loading arrays [col] before earlier stores: where each vector waits for the result of
-/// its group, and in clusters whose threads have registers left. Others spill, or fewer blocks fit: up to 1.07 of the time.
-bool reads_columns_early(const row::TypedConfig& config, const row::Shape& shape, const Program& program) {
-  constexpr int registers_per_sm = 65536, enough = 64;
-  const bool stages_rows = config.access == row::Access::staged || config.variant == row::Variant::persistent;
-  if (!config.holds_row() || stages_rows || shape.sums_rows()) return false;
-  const bool has_groups = row_program::needs_of_pass(program, program.stages + 1).groups > 0;
-  return has_groups ||
-         (config.variant == row::Variant::cluster && registers_per_sm / (config.threads * config.min_blocks) >= enough);
 }
 
 /// Returns the program for rows on the chip. Between blocks an exchange takes longer than the arithmetic of moments at once,
@@ -103,8 +93,10 @@ row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row
   kernels.steps = "the stages of the program";
   kernels.types = row_program::program_type(program);
   std::vector<std::string> columns = row_program::column_types(typed_, program_, shape);
-  if (reads_columns_early(config, shape, program))
-    for (std::string& type : columns) type.insert(type.size() - 1, ", LoadHint::read_only");
+  // Vectors that wait for the result of their group overlap, too.
+  const bool has_groups = row_program::needs_of_pass(program, program.stages + 1).groups > 0;
+  if (row::loads_columns_early(config, shape, has_groups))
+    for (std::string& type : columns) type = row::early(type);
   kernels.definitions = "namespace tunesmith {\n\n" + row_program::params_definition(program) +
                         row_program::program_definition(program, columns) + "\n}  // namespace tunesmith\n\n";
   kernels.addresses = row_program::addresses_of_rows(program);

@@ -75,6 +75,17 @@ TEST(Prefetch, ClustersOfLargeBlocksHaveIt) {
   EXPECT_EQ(blocks_of("cross_entropy", "rows=20,cols=393896,dtype=bf16,gradient=in_place"), 0) << "all start at once";
 }
 
+// With the bandwidth of an H200, clusters load later rows while they exchange partial results of several stages or inputs.
+TEST(Prefetch, FasterMemoryHasItInClustersOfPrograms) {
+  DeviceInfo h200 = h100();
+  h200.memory_gb_per_s = 4800;
+  for (const auto& [op, blocks] : {std::pair{"layer_norm", 1}, {"add_rms_norm", 1}, {"rms_norm_unit_offset", 0}}) {
+    const char* const fields = "rows=1024,cols=32768,dtype=bf16";
+    EXPECT_EQ(blocks_of(op, fields, h200), blocks) << op;
+    EXPECT_EQ(blocks_of(op, fields), 0) << op << ": not measured on an H100";
+  }
+}
+
 // With the bandwidth of an H200, loads that leave nothing in L1 have a prefetch, too.
 TEST(Prefetch, FasterMemoryHasItWithNoAllocate) {
   DeviceInfo h200 = h100();

@@ -75,6 +75,19 @@ TEST(Stagger, DefaultsStartTogetherWhereThatIsAsFast) {
   EXPECT_EQ(rate_of("softmax", "rows=23,cols=246647", unknown), 0);
 }
 
+// 60 rows of 16 blocks are 7.3 for each multiprocessor. Five or six of them start, and the others load while these compute.
+TEST(Stagger, NormsOverlapWavesWhereMemoryIsFaster) {
+  const char* const fields = "rows=60,cols=262144,dtype=bf16";
+  for (const char* const op : {"layer_norm", "rms_norm_unit_offset"}) {
+    const row::TypedConfig usual = default_of(op, fields), overlapping = default_of(op, fields, faster());
+    EXPECT_GT(usual.stagger_bytes_per_ns, 0) << op;
+    EXPECT_GE(usual.min_blocks, 7) << op;
+    EXPECT_EQ(overlapping.stagger_bytes_per_ns, 0) << op;
+    EXPECT_EQ(overlapping.min_blocks, 6) << op << ": " << overlapping.to_config().text();
+  }
+  EXPECT_GT(rate_of("layer_norm", "rows=256,cols=262144,dtype=bf16", faster()), 0) << "many waves";
+}
+
 TEST(Stagger, ABlockWaitsForItsPartOfARow) {
   // 22 blocks share 246647 floats: 44844 bytes at 19 bytes per ns.
   EXPECT_EQ(delay_of_default("softmax", "rows=23,cols=246647"), "2360");

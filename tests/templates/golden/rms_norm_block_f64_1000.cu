@@ -32,7 +32,7 @@ struct tunesmith::RowFeatures<shape> {
   using SeenEdges = tunesmith::WholeVectors;
   using Mask = tunesmith::NoMask;
   using Prefetch = tunesmith::NoPrefetch;
-  using Weight = tunesmith::Columns<double, 2>;
+  using Weight = tunesmith::Columns<double, 2, LoadHint::read_only>;
 };
 
 static constexpr tunesmith::ResidentConfig config = {

@@ -31,7 +31,7 @@ struct tunesmith::RowFeatures<shape> {
   using SeenEdges = tunesmith::WholeVectors;
   using Mask = tunesmith::NoMask;
   using Prefetch = tunesmith::NoPrefetch;
-  using Weight = tunesmith::Columns<float, 4>;
+  using Weight = tunesmith::Columns<float, 4, LoadHint::read_only>;
 };
 
 static constexpr tunesmith::ResidentConfig config = {

@@ -38,7 +38,7 @@ struct Program {
   using First = double;
   using Inputs = TypeList<double, bf16>;
   using Outputs = TypeList<double, bf16>;
-  using ColumnArrays = ColumnList<Columns<float, 2>>;
+  using ColumnArrays = ColumnList<Columns<float, 2, LoadHint::read_only>>;
   static constexpr int stages = 1;
   static constexpr int kept = 2;
   static constexpr int uniform_calls = 0;

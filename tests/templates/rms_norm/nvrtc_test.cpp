@@ -109,7 +109,7 @@ TEST_F(RmsNormNvrtc, ResidentRowsAreReadOnce) {
         ptx_of("rms_norm", expected.fields, std::string(expected.config) + ",load=streaming,store=plain");
     SCOPED_TRACE(std::string(expected.fields) + " " + expected.config);
     EXPECT_EQ(count_of(ptx, "ld.global.cs.v4.b32"), expected.loads);
-    EXPECT_EQ(count_of(ptx, "ld.global.L1::evict_last.v4.b32"), expected.weights);
+    EXPECT_EQ(count_of(ptx, "ld.global.nc.L1::evict_last.v4.b32"), expected.weights) << "before the reduction";
     EXPECT_EQ(count_of(ptx, "ld.global."), expected.loads + expected.weights);
     EXPECT_EQ(count_of(ptx, "cp.async.cg.shared.global"), expected.copies);
     EXPECT_EQ(count_of(ptx, "st.global.v4.b32"), expected.stores);

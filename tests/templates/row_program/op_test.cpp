@@ -299,6 +299,33 @@ TEST(RowProgramDescription, NormsHaveTheThreadsOfTheFastestBlocks) {
   }
 }
 
+// Of an H200: memory asks for more loads in flight than an H100's. Fastest of 30 to 100 configurations (bench/LOG.md).
+TEST(RowProgramDescription, NormsHaveMoreLoadsInFlightOnFastMemory) {
+  DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  device.memory_gb_per_s = 4800;
+  for (const auto& [program, cols, start] :
+       {std::tuple{"layer_norm", 1536, "variant=block,threads=64,min_blocks=12,registers=float32,"},
+        {"layer_norm", 3001, "variant=block,threads=64,min_blocks=12,registers=packed,"},
+        {"layer_norm", 4096, "variant=block,threads=128,min_blocks=6,registers=float32,"},
+        {"layer_norm", 8192, "variant=block,threads=256,min_blocks=3,registers=float32,"},
+        {"layer_norm", 10002, "variant=block,threads=256,min_blocks=3,registers=float32,access=pairs,"},
+        {"layer_norm", 16384, "variant=block,threads=256,min_blocks=3,registers=packed,"},
+        {"shipped rms_norm", 4096, "variant=block,threads=128,min_blocks=6,registers=packed,"},
+        {"shipped rms_norm", 8192, "variant=block,threads=256,min_blocks=3,registers=packed,"},
+        {"shipped layer_norm_e4m3", 4096, "variant=block,threads=64,min_blocks=8,registers=float32,"},
+        {"shipped layer_norm_e4m3", 16384, "variant=block,threads=256,min_blocks=2,registers=float32,"},
+        {"shipped layer_norm_i8_blocks", 1024, "variant=block,threads=32,min_blocks=25,"},
+        {"shipped layer_norm_i8_blocks", 4096, "variant=block,threads=128,min_blocks=8,registers=packed,"},
+        {"shipped layer_norm_i8_blocks", 32768, "variant=block,threads=512,min_blocks=1,registers=packed,"},
+        {"shipped rms_norm_e4m3", 4096, "variant=block,threads=128,min_blocks=4,registers=float32,"},
+        {"shipped add_rms_norm", 16384, "variant=block,threads=256,min_blocks=2,registers=packed,"},
+        {"shipped add_layer_norm", 16384, "variant=block,threads=256,min_blocks=2,registers=packed,"}}) {
+    const std::string fields = "rows=8192,cols=" + std::to_string(cols) + ",dtype=bf16";
+    const std::string found = parsed(test::row_program_text(program), fields)->default_config(device).text();
+    EXPECT_TRUE(found.starts_with(start)) << program << " " << fields << ": " << found;
+  }
+}
+
 TEST(RowProgramDescription, MomentsAreOneExchangeBetweenBlocks) {
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   const auto has = [&](const std::string& reduction, const std::string& dtype, const std::string& config) {
@@ -343,6 +370,7 @@ TEST(RowProgramDescription, SomeKernelsReadColumnsEarly) {
   const std::string cluster = "variant=cluster,threads=256,blocks_per_row=8,register_vectors=1,registers=packed,min_blocks=";
   EXPECT_TRUE(reads_early(per_row, cluster + "4"));
   EXPECT_FALSE(reads_early(per_row, cluster + "5")) << "48 registers";
+  EXPECT_TRUE(reads_early(per_row, "variant=cluster,threads=128,blocks_per_row=16,min_blocks=8")) << "64 registers";
   EXPECT_FALSE(reads_early(per_row, "variant=hybrid,threads=512,register_vectors=2,min_blocks=1,registers=packed"));
   EXPECT_TRUE(reads_early(blocks, "variant=hybrid,threads=512,register_vectors=2,min_blocks=1,registers=packed"));
   EXPECT_FALSE(reads_early(blocks, "variant=persistent,threads=512,blocks_per_row=8")) << "kept in shared memory";

@@ -16,7 +16,7 @@ struct Program {
   using First = bf16;
   using Inputs = TypeList<bf16>;
   using Outputs = TypeList<bf16>;
-  using ColumnArrays = ColumnList<Columns<float, 4>, Columns<float, 4>>;
+  using ColumnArrays = ColumnList<Columns<float, 4, LoadHint::read_only>, Columns<float, 4, LoadHint::read_only>>;
   static constexpr int stages = 2;
   static constexpr int kept = 0;
   static constexpr int uniform_calls = 0;
