@@ -329,7 +329,8 @@ TEST(RowProgramDescription, NormsHaveMoreLoadsInFlightOnFastMemory) {
 TEST(RowProgramDescription, MomentsAreOneExchangeBetweenBlocks) {
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   const auto has = [&](const std::string& reduction, const std::string& dtype, const std::string& config) {
-    const ParsedProblemPtr problem = parsed(test::row_program_text("shipped layer_norm"), "rows=128,cols=65536,dtype=" + dtype);
+    const ParsedProblemPtr problem =
+        parsed(test::row_program_text("shipped layer_norm"), "rows=128,cols=65536,dtype=" + dtype);
     return render(*problem, problem->complete_config(device, {parse_fields(config, "config")}))
                .find("<" + reduction + ">") != std::string::npos;
   };
