@@ -60,7 +60,8 @@ row::Kernels ParsedRmsNorm::kernels(const row::TypedConfig& config, const row::S
   kernels.function = "rms_norm";
   kernels.steps = "the sum of squares and the result";
   const std::string weight = weight_of(typed_).type(shape);
-  kernels.features = {{"Weight", typed_.weight && row::loads_columns_early(config, shape) ? row::early(weight) : weight}};
+  kernels.features = {
+      {"Weight", typed_.weight && row::loads_columns_early(config, shape) ? row::loaded_early(weight) : weight}};
   if (typed_.weight) kernels.specialized = ", weights of " + std::string(name(typed_.weight_type()));
   return kernels;
 }

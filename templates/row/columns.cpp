@@ -22,10 +22,9 @@ std::string Columns::problem_class(const std::string& name, const Shape& shape) 
 }
 
 bool loads_columns_early(const TypedConfig& config, const Shape& shape, bool always) {
-  constexpr int registers_per_sm = 65536;
+  constexpr int registers_per_sm = 65536, most_vectors_of_groups = 8;
   const bool stages_rows = config.access == Access::staged || config.variant == Variant::persistent;
   if (!config.holds_row() || stages_rows || shape.sums_rows()) return false;
-  constexpr int most_vectors_of_groups = 8;
   if (always) return config.variant != Variant::block || config.vectors_per_thread(shape) <= most_vectors_of_groups;
   if (config.variant == Variant::warp) return !shape.shifted();
   if (config.variant != Variant::block && config.variant != Variant::cluster) return false;  // not measured
@@ -34,6 +33,8 @@ bool loads_columns_early(const TypedConfig& config, const Shape& shape, bool alw
   return registers_per_sm / (config.threads * config.min_blocks) >= enough;
 }
 
-std::string early(std::string columns_type) { return columns_type.insert(columns_type.size() - 1, ", LoadHint::read_only"); }
+std::string loaded_early(std::string columns_type) {
+  return columns_type.insert(columns_type.size() - 1, ", LoadHint::read_only");
+}
 
 }  // namespace tunesmith::row

@@ -26,6 +26,6 @@ struct Columns {
 /// (bench/LOG.md).
 bool loads_columns_early(const TypedConfig& config, const Shape& shape, bool always = false);
 /// Returns the type of an array of columns that is loaded early.
-std::string early(std::string columns_type);
+std::string loaded_early(std::string columns_type);
 
 }  // namespace tunesmith::row

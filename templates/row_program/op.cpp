@@ -96,7 +96,7 @@ row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row
   // Vectors that wait for the result of their group overlap, too.
   const bool has_groups = row_program::needs_of_pass(program, program.stages + 1).groups > 0;
   if (row::loads_columns_early(config, shape, has_groups))
-    for (std::string& type : columns) type = row::early(type);
+    for (std::string& type : columns) type = row::loaded_early(type);
   kernels.definitions = "namespace tunesmith {\n\n" + row_program::params_definition(program) +
                         row_program::program_definition(program, columns) + "\n}  // namespace tunesmith\n\n";
   kernels.addresses = row_program::addresses_of_rows(program);
