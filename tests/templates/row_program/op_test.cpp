@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <vector>
 
 #include "templates/render.h"
 #include "templates/row_program/parse.h"
@@ -324,6 +325,14 @@ TEST(RowProgramDescription, NormsHaveMoreLoadsInFlightOnFastMemory) {
     const std::string found = parsed(test::row_program_text(program), fields)->default_config(device).text();
     EXPECT_TRUE(found.starts_with(start)) << program << " " << fields << ": " << found;
   }
+}
+
+TEST(RowProgramDescription, TuningTriesThemOnEveryDevice) {
+  const ParsedProblemPtr problem = parsed(test::row_program_text("layer_norm"), "rows=4096,cols=8192,dtype=bf16");
+  const std::vector<Config> space = problem->search_space(generic_device(parse_arch("sm_90a")), Effort::quick);
+  EXPECT_TRUE(std::ranges::any_of(space, [](const Config& config) {
+    return config.text().starts_with("variant=block,threads=256,min_blocks=3,registers=float32,load=plain,");
+  }));
 }
 
 TEST(RowProgramDescription, MomentsAreOneExchangeBetweenBlocks) {
