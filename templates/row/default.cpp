@@ -10,7 +10,6 @@
 #include "templates/row/defaults.h"
 #include "templates/row/few_rows.h"
 #include "templates/row/geometry.h"
-#include "templates/row/memory.h"
 #include "templates/row/model.h"
 #include "templates/row/persistent.h"
 #include "templates/row/pipeline.h"
@@ -105,9 +104,7 @@ std::optional<TypedConfig> short_unaligned_rows(const Shape& shape, const Device
 
 std::optional<TypedConfig> unaligned_blocks(const Shape& shape, const DeviceInfo& device) {
   const std::optional<TypedConfig> narrow = narrow_blocks(shape, device);
-  if (narrow && needs_more_loads(device))
-    if (const auto block = column_block(narrow->access, shape, device)) return block;
-  return narrow;
+  return narrow ? std::optional(program_block(*narrow, shape, device)) : std::nullopt;
 }
 
 std::optional<TypedConfig> rows_of_warps(const Shape& shape, const DeviceInfo& device) {

@@ -14,6 +14,9 @@ namespace tunesmith::row {
 /// Static shared memory that the partial results of a row program may take, in bytes: CUDA allows a kernel 48 KiB.
 inline constexpr std::int64_t most_exchanged_bytes = 46 << 10;
 
+/// Largest partial result, in floats, for which a grid has room (GridGroup::max_words in device/group.cuh).
+inline constexpr int most_floats_of_grid = 8;
+
 /// One array of rows.
 struct Rows {
   std::int64_t stride = 0;       ///< elements
@@ -46,7 +49,7 @@ struct Shape {
   int totals = 0;                   ///< values that a thread adds up over its rows and columns, in two numbers
   int lanes_of_group = 1;           ///< neighbouring threads that reduce a group of columns together
   int more_registers = 0;           ///< additional registers per thread that the operation needs
-  int exchanged_floats = 2;         ///< largest partial result that threads exchange; grid has room for 8
+  int exchanged_floats = 2;         ///< largest partial result that threads exchange
   int exchanges = 1;                ///< reductions of a row one after another
   int chosen_columns = 0;           ///< of a row, which a row program chooses from sorted lists of each thread
   int more_smem_bytes = 0;          ///< static shared memory beyond that of two such exchanges

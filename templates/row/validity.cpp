@@ -66,9 +66,9 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
     if (std::string why = why_too_large(fitting, config.min_blocks); !why.empty()) return why;
     if (std::string why = why_too_large(shape.cols, 1); fitting != shape.cols && !why.empty()) return why;
   }
-  if (config.variant == Variant::grid && shape.exchanged_floats > 8)
-    return "grid exchanges at most 8 floats between the blocks of a row; this problem exchanges " +
-           number(shape.exchanged_floats);
+  if (config.variant == Variant::grid && shape.exchanged_floats > most_floats_of_grid)
+    return "grid exchanges at most " + number(most_floats_of_grid) +
+           " floats between the blocks of a row; this problem exchanges " + number(shape.exchanged_floats);
   if (config.variant == Variant::grid && config.blocks_per_row > config.min_blocks * device.sm_count)
     return "blocks_per_row is " + number(config.blocks_per_row) + "; the device holds " +
            number(std::int64_t{config.min_blocks} * device.sm_count) + " such blocks at once";

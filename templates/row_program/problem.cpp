@@ -143,8 +143,7 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   shape.more_registers += shape.exchanged_floats;
   int stage_floats = shape.exchanged_floats * std::max(separate.stages, 1);
   // A grid exchanges no more; kernels keep the separate stages then.
-  constexpr int most_of_grid = 8;
-  if (const int floats = most_exchanged_floats(at_once); floats <= most_of_grid) {
+  if (const int floats = most_exchanged_floats(at_once); floats <= row::most_floats_of_grid) {
     shape.exchanged_floats = std::max(shape.exchanged_floats, floats);
     stage_floats = std::max(stage_floats, floats * at_once.stages);
   }
