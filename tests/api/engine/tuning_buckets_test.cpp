@@ -5,7 +5,6 @@
 #include <tuple>
 
 #include "api/dispatch/plan_table.h"
-#include "api/engine/config_choices.h"
 #include "tests/api/engine/scripted_engine.h"
 #include "tunesmith/rms_norm.h"
 
