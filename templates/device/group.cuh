@@ -54,8 +54,10 @@ struct BlockGroup {
       TUNESMITH_SHARED(Value, partials, warps);
       if (lane_index() == 0) partials[warp_index()] = value;
       sync_block();
-      value = lane_index() < warps ? partials[lane_index()] : Reduction::identity();
-      value = reduce_lanes<32>(value, reduction);
+      // Groups of lanes combine the results of the warps, in as few steps as these need.
+      constexpr int lanes = lanes_for(warps);
+      const int lane = lane_index() % lanes;
+      value = reduce_lanes<lanes>(lane < warps ? partials[lane] : Reduction::identity(), reduction);
     }
     return value;
   }

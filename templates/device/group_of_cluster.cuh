@@ -18,7 +18,8 @@ struct ClusterGroup {
   static constexpr int group_size = block_threads * blocks;
   static constexpr int threads = block_threads;
 
-  using Takers = LaneGroup<block_threads, 32>;
+  static constexpr int taking_lanes = lanes_for(blocks);
+  using Takers = LaneGroup<block_threads, taking_lanes>;
 
   int exchanges = 0;  ///< so far
 
@@ -39,12 +40,13 @@ struct ClusterGroup {
   __device__ __forceinline__ int thread_rank() const { return cluster_rank() * block_threads + thread_index(); }
   __device__ __forceinline__ int64 first_row() const { return block_index() / blocks; }
 
-  /// `own` is the same in all threads of a block. Calls take(other) once for each block in each warp, in as many lanes.
+  /// `own` is the same in all threads of a block. Calls take(other) once for each block in each group of `Takers`, in as
+  /// many lanes.
   template <typename Value, typename Take>
   __device__ __forceinline__ void exchange(const Value& own, const Take& take) {
     // Double-buffered: a block that is one exchange ahead must not overwrite values that a slower block has yet to read.
     // Every warp has read the values of an exchange before the block sends those of the next: a block barrier precedes it.
-    const int turn = exchanges & 1;
+    const int turn = exchanges & 1, lane = lane_index() % taking_lanes;
 #if TUNESMITH_HAS_SM90A
     constexpr int vectors = (static_cast<int>(sizeof(Value)) + 15) / 16;
     struct alignas(16) Message {
@@ -68,13 +70,13 @@ struct ClusterGroup {
         send_async(to + 16 * i, word(4 * i), word(4 * i + 1), word(4 * i + 2), word(4 * i + 3), there);
     }
     barrier_wait_cluster(barrier, static_cast<uint32>(exchanges >> 1) & 1u);
-    if (lane_index() < blocks) take(set[lane_index()].value);
+    if (lane < blocks) take(set[lane].value);
 #else
     TUNESMITH_SHARED(Value, all, 2 * blocks);
     Value* const set = all + turn * blocks;
     if (thread_index() < blocks) *shared_of_rank(&set[cluster_rank()], thread_index()) = own;
     sync_cluster();
-    if (lane_index() < blocks) take(set[lane_index()]);
+    if (lane < blocks) take(set[lane]);
 #endif
     ++exchanges;
   }

@@ -144,6 +144,11 @@ __device__ __forceinline__ Number largest_of(const Number (&values)[count]) {
   return largest;
 }
 
+/// Returns the fewest lanes, a power of two, that hold up to 32 values. They reduce few values in few steps.
+__device__ __forceinline__ constexpr int lanes_for(int count) {
+  return count > 16 ? 32 : count > 8 ? 16 : count > 4 ? 8 : count > 2 ? 4 : count;
+}
+
 /// Reduces over groups of `lanes` neighbouring lanes, a power of two; all get the result. All 32 lanes together.
 template <int lanes, typename Value, typename Reduction>
 __device__ __forceinline__ Value reduce_lanes(Value value, Reduction reduction) {

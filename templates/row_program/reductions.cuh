@@ -343,11 +343,6 @@ struct OwnReduction {
   }
 };
 
-/// Returns the fewest lanes, a power of two, that hold up to 32 values. They reduce few values in few steps.
-__device__ __forceinline__ constexpr int lanes_for(int count) {
-  return count > 16 ? 32 : count > 8 ? 16 : count > 4 ? 8 : count > 2 ? 4 : count;
-}
-
 template <typename Each, typename Number>
 __device__ __forceinline__ void settle(Each, Number*) {}
 

@@ -8,27 +8,6 @@
 
 namespace tunesmith {
 
-/// Reduces over a group of threads.
-template <int slot, typename Group, typename Value, typename Reduction>
-__device__ __forceinline__ Value reduce_in(Group& group, Value value, Reduction reduction) {
-  return group.template reduce<slot>(value, reduction);
-}
-/// The same in a block. Groups of lanes combine the results of the warps, in as few steps as these need: with all 32 lanes,
-/// a kernel of 64 threads has up to a tenth more instructions.
-template <int slot, int threads, typename Value, typename Reduction>
-__device__ __forceinline__ Value reduce_in(BlockGroup<threads>&, Value value, Reduction reduction) {
-  constexpr int warps = threads / 32, lanes = lanes_for(warps);
-  value = reduce_lanes<32>(value, reduction);
-  if constexpr (warps > 1) {
-    TUNESMITH_SHARED(Value, partials, warps);
-    if (lane_index() == 0) partials[warp_index()] = value;
-    sync_block();
-    const int lane = lane_index() % lanes;
-    value = reduce_lanes<lanes>(lane < warps ? partials[lane] : Reduction::identity(), reduction);
-  }
-  return value;
-}
-
 /// Computes the reductions of `stage` and of those after it.
 template <typename Program, int stage, const RowShape& shape, const ResidentConfig& config, typename Group, typename Inputs>
 __device__ __forceinline__ void reduce_resident(Group& group, const typename Program::Params& params, const Row<shape>& row,
@@ -66,7 +45,7 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
       if constexpr (packed) partial.value[0] = maximum_or_nan(partial.value[0], largest.value());
       gather<Program, stage, shape>(params, row, values);
       All::settle_all(partial);
-      partial = reduce_in<stage - 1>(group, partial, All());
+      partial = group.template reduce<stage - 1>(partial, All());
       Program::derive(OfStage<stage>(), params, row.index, partial, values);
     } else {
       gather<Program, stage, shape>(params, row, values);
