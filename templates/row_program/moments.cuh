@@ -116,7 +116,24 @@ struct MomentsAroundAPivot : Moments {
     partial[3] = add(partial[3], squares);
   }
 };
-/// With an infinite or NaN pivot, the differences are NaN, and the mean is the pivot.
+/// Lanes take the mean of the first one as their pivot, so that they only add. The combination of two partial results is a
+/// chain of a reciprocal and four floats.
+template <int lanes, typename Number>
+__device__ __forceinline__ void to_sums(MomentsAroundAPivot, Number* partial) {
+  const Number mean = shuffle(partial[1], lane_index() / lanes * lanes), pivot = is_finite(mean) ? mean : Number(0);
+  const Number difference = add(subtract(partial[1], pivot), partial[2]), sum = multiply(partial[0], difference);
+  partial[1] = pivot;
+  partial[2] = sum;
+  partial[3] = fused_multiply_add(sum, difference, partial[3]);
+}
+template <typename Number>
+__device__ __forceinline__ void add_sums(MomentsAroundAPivot, Number* partial, const Number* other) {
+  partial[0] = add(partial[0], other[0]);
+  partial[2] = add(partial[2], other[2]);
+  partial[3] = add(partial[3], other[3]);
+}
+/// Of a thread's columns or of the sums of lanes. With an infinite or NaN pivot, the differences are NaN, and the mean is
+/// the pivot.
 template <typename Number>
 __device__ __forceinline__ void settle(MomentsAroundAPivot, Number* partial) {
   const Number pivot = partial[1], sum = partial[2];

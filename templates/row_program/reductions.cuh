@@ -8,7 +8,8 @@
 //   include()            includes a vector; columns outside of the row are skipped;
 //   combine()            combines two partial results.
 //
-// Between the two, settle() completes what a thread has of the columns of a row. Most reductions have nothing to complete.
+// Two forms of a partial result are for reductions that are faster with them; most have one. settle() completes what a
+// thread has included. For a reduction over lanes, to_sums() makes a form that add_sums() combines and settle() completes.
 #pragma once
 
 #include "row_program/functions.cuh"
@@ -345,6 +346,12 @@ struct OwnReduction {
 
 template <typename Each, typename Number>
 __device__ __forceinline__ void settle(Each, Number*) {}
+template <int lanes, typename Each, typename Number>
+__device__ __forceinline__ void to_sums(Each, Number*) {}
+template <typename Each, typename Number>
+__device__ __forceinline__ void add_sums(Each, Number* partial, const Number* other) {
+  Each::combine(partial, other);
+}
 
 /// The reductions of one stage, as one reduction (device/reduce.cuh).
 template <typename Type, typename... Each>
@@ -369,6 +376,21 @@ struct ReductionsOf {
     Number* at = all.value;
     ((settle(Each(), at), at += Each::floats), ...);
   }
+  /// Starts a reduction over groups of `lanes` lanes. All 32 lanes together.
+  template <int lanes>
+  static __device__ __forceinline__ void all_to_sums(Value& all) {
+    Number* at = all.value;
+    ((to_sums<lanes>(Each(), at), at += Each::floats), ...);
+  }
+  /// Combines two partial results of all_to_sums().
+  struct Sums {
+    __device__ __forceinline__ Value operator()(Value all, const Value& other) const {
+      Number* at = all.value;
+      const Number* from = other.value;
+      ((add_sums(Each(), at, from), at += Each::floats, from += Each::floats), ...);
+      return all;
+    }
+  };
   __device__ __forceinline__ Value operator()(Value all, const Value& other) const {
     Number* at = all.value;
     const Number* from = other.value;
@@ -378,6 +400,17 @@ struct ReductionsOf {
 };
 template <typename... Each>
 using Reductions = ReductionsOf<float, Each...>;
+
+/// Reduces over groups of lanes, as in device/reduce.cuh. The first lane of a group has columns if any lane of it has.
+template <int lanes, typename Number, typename... Each>
+__device__ __forceinline__ typename ReductionsOf<Number, Each...>::Value reduce_lanes(
+    typename ReductionsOf<Number, Each...>::Value value, ReductionsOf<Number, Each...>) {
+  using All = ReductionsOf<Number, Each...>;
+  All::template all_to_sums<lanes>(value);
+  value = reduce_lanes<lanes>(value, typename All::Sums());
+  All::settle_all(value);
+  return value;
+}
 
 /// Tells the lanes of a warp which columns of their row cannot be chosen any more (row_program/top_lists.cuh). Other
 /// reductions need all columns. All 32 lanes together, with columns of one row.
