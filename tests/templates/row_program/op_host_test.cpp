@@ -347,6 +347,10 @@ TEST_F(RowProgramHost, MutatedKernelsFailVerification) {
       {"softmax", "rows=17,cols=1000", "variant=block", "values.by_s = NormalDivisor(s)",
        "values.by_s = NormalDivisor(values.m)"},
       {"layer_norm", "rows=17,cols=1000", "variant=two_pass", "MomentsOfColumns::variance(", "MomentsOfColumns::mean("},
+      {"layer_norm", "rows=17,cols=1000", "variant=cluster,threads=32,blocks_per_row=2",
+       "pivot = is_finite(mean) ? mean : Number(0);", "pivot = Number(0);"},
+      {"layer_norm", "rows=17,cols=1000", "variant=cluster,threads=32,blocks_per_row=2",
+       "fused_multiply_add(sum, difference, partial[3])", "partial[3]"},
       {"quantize", "rows=17,cols=1000", "variant=block", "store_value<float>(params.scale_address", "// "},
       {"choices", "rows=17,cols=1000", "variant=cluster", "PlaceOfSmallest,", "PlaceOfLargest,"},
       {"norm_blocks", "rows=17,cols=1024", "variant=block", "columns_of_group = 32", "columns_of_group = 64"},
@@ -390,7 +394,8 @@ TEST_F(RowProgramHost, MutatedKernelsFailVerification) {
         row_program_cases(row_program_text(mutation.program), mutation.fields, device_.info(), {mutation.config}).at(0);
     const ParsedProblemPtr problem = c.op().parse(c.problem);
     std::string source = render(*problem, c.config);
-    const std::size_t at = source.find(mutation.from, source.find("struct Program {"));
+    std::size_t at = source.find(mutation.from, source.find("struct Program {"));
+    if (at == std::string::npos) at = source.find(mutation.from);  // in the device code
     ASSERT_NE(at, std::string::npos) << mutation.program << ": " << mutation.from;
     source.replace(at, std::string(mutation.from).size(), mutation.to);
     source.insert(source.find("struct Program {"),
