@@ -169,10 +169,12 @@ def against(name):
 
 # Rows of the README's table of speeds: problem, alternative, file, cells, speed over that of the alternative.
 SUMMARY = (
-    ("softmax, 128 to 32768 columns", "copy of the same bytes", "softmax", lambda cell: cell["grid"] == "main", share),
-    ("softmax, 65536 to 262144 columns", "best of four peers", "softmax", lambda cell: cell["grid"] == "long", over_best),
-    ("cross-entropy + gradient, 128256+ classes", "Triton (best peer)", "cross_entropy",
-     lambda cell: cell["grid"] == "fused" and not cell["case"] and cell["cols"] >= 128256, over_best),
+    ("softmax and its gradient, drawn shapes", "best of six peers", "softmax_sample",
+     lambda cell: cell["grid"] == samples.GRID, over_best),
+    ("losses and their gradients, drawn shapes", "best of five peers", "cross_entropy_sample",
+     lambda cell: cell["grid"] == samples.GRID, over_best),
+    ("row programs: norms, gates, quantization, ...", "best of four peers", "row_programs",
+     lambda cell: not cell["case"].endswith("_gradient") and over_best(cell), over_best),
     ("attention forward, 512 to 16384 positions", "cuDNN", "attention",
      lambda cell: cell["grid"] == "forward", against("cudnn")),
     ("attention, ALiBi, softcap, window, documents", "flex_attention", "attention",
@@ -199,7 +201,7 @@ def summary(source):
                      on + ", ".join(commit + "".join(NOTES[state] for state in NOTES if state in found)
                                for commit, found in commits.items())])
     where = f" on one {gpus[0]}" if len(gpus) == 1 else ""
-    lines = [f"Speed over the alternative's in one run{where}. Peers: torch, torch.compile, Triton, Liger.", "",
+    lines = [f"Speed over the alternative's in one run{where}. Peers: torch, torch.compile, Triton, Liger, QuACK, FlashInfer.", "",
              *tables.markdown(["problem", "alternative", "geometric mean", "lowest", "cells", "measured at"], rows)]
     notes = {kernels.CHANGED: "(1) The kernels have changed since.",
              kernels.UNKNOWN: "(2) The digest of the kernels was not recorded."}
@@ -207,10 +209,10 @@ def summary(source):
 
 
 # Files of bench/plots by page, in the order of the index.
-PAGES = {"softmax": ("softmax", "softmax_sample", "softmax_sample_h200", "cliffs", "masks", "softmax_backward", "softmax_backward_torch", "log_softmax", "accuracy"),
-         "cross_entropy": ("cross_entropy", "cross_entropy_sample", "cross_entropy_sample_h200", "loss_accuracy"),
+PAGES = {"softmax": ("softmax", "softmax_sample", "softmax_sample_h100", "cliffs", "masks", "softmax_backward", "softmax_backward_torch", "log_softmax", "accuracy"),
+         "cross_entropy": ("cross_entropy", "cross_entropy_sample", "cross_entropy_sample_h100", "loss_accuracy"),
          "linear_cross_entropy": ("linear_cross_entropy",), "attention": ("attention",), "attention_backward": ("attention_backward",),
-         "row_programs": ("row_programs", "row_programs_h200")}
+         "row_programs": ("row_programs", "row_programs_h100")}
 
 
 def index(source):
