@@ -44,6 +44,10 @@ class Nvrtc:
         return cls._library
 
 
+def nvrtc_path():
+    return ctypes.util.find_library("nvrtc") or "libnvrtc.so"
+
+
 def compile_to_cubin(library_name, source, arch):
     """Returns (cubin, log). Raises RuntimeError with the compiler's log."""
     nvrtc = Nvrtc.library(library_name)
@@ -211,7 +215,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", help="folder for the results of compilations, reused by later runs")
     parser.add_argument("--relabel", action="store_true", help="update the digests of shipped records")
-    parser.add_argument("--nvrtc", default=ctypes.util.find_library("nvrtc") or "libnvrtc.so", help="path of libnvrtc")
+    parser.add_argument("--nvrtc", default=nvrtc_path(), help="path of libnvrtc")
     options = parser.parse_args()
     problems = []
     if options.only != "variants":

@@ -24,6 +24,7 @@ import kernels
 import merge
 import pages
 import plot
+import relabel
 import report
 import results
 import samples
@@ -404,6 +405,40 @@ class Merge(unittest.TestCase):
         run = merge.merged(first, more)[0]
         self.assertEqual([cell.get("commit") for cell in run["cells"]], ["aaa", None, None])
         self.assertEqual(run["command"], "new; more")
+
+
+class Relabel(unittest.TestCase):
+    """Templates that changed, and kernels that did not."""
+
+    def setUp(self):
+        drawn = [dict(vars(cells.Cell("sample", "softmax", "float32", rows, 64)), config="variant=warp") for rows in (1, 2)]
+        self.run = {"commit": "aaa", "kernels": {"softmax": "s1"}, "cells": drawn + [dict(drawn[0], commit="old", kernel="s0")]}
+
+    def states(self, same):
+        run, changed = relabel.relabelled(self.run, same, {"softmax": "s1"}, {"softmax": "s2"})
+        return changed, run["kernels"], [kernels.cell_state(run, cell, {"softmax": "s2"}) for cell in run["cells"]], run
+
+    def test_the_head_follows_if_all_of_its_cells_are_the_same(self):
+        changed, head, states, run = self.states({0, 1, 2})
+        self.assertEqual((changed, head), (2, {"softmax": "s2"}))
+        self.assertEqual(states, [kernels.CURRENT, kernels.CURRENT, kernels.CHANGED])
+        self.assertEqual([cell.get("commit") for cell in run["cells"]], [None, None, "old"])
+
+    def test_otherwise_the_same_cells_name_their_kernels(self):
+        changed, head, states, run = self.states({1})
+        self.assertEqual((changed, head), (1, {"softmax": "s1"}))
+        self.assertEqual(states, [kernels.CHANGED, kernels.CURRENT, kernels.CHANGED])
+        self.assertEqual([cell.get("commit") for cell in run["cells"]], [None, "aaa", "old"])
+
+    def test_a_cell_says_which_kernel_it_had(self):
+        fused = dict(vars(cells.Cell("sample", "cross_entropy_fused", "bfloat16", 3, 5)), config="variant=block")
+        self.assertEqual(relabel.problem_of(fused, "sm_90a", ""),
+                         ("cross_entropy", [("dtype", "bf16"), ("rows", 3), ("cols", 5), ("reduction", "none"),
+                                            ("target_dtype", "i64"), ("gradient", "in_place")], "sm_90a", "variant=block"))
+        program = dict(fused, op="row_program", case="rms_norm")
+        self.assertIn("in x : float[row, col]", dict(relabel.problem_of(program, "sm_90a", "")[1])["program"])
+        self.assertIsNone(relabel.problem_of(dict(fused, op="softmax", case="add"), "sm_90a", ""))
+        self.assertIsNone(relabel.problem_of(dict(fused, config=""), "sm_90a", ""))
 
 
 def digests_of_figures():

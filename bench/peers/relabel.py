@@ -1,0 +1,99 @@
+"""Keeps figures current whose kernels are the same machine code as before.
+
+    python3 bench/peers/relabel.py --old OLD/tunesmith --new NEW/tunesmith bench/plots/softmax_sample.json...
+
+A change of the templates gives every kernel of an operation a new digest, and the pages then call its figures older. For each
+cell of the old digest, this renders the recorded configuration with both command lines, compiles it with NVRTC, and writes the
+new digest if machine code, constants and shared memory are the same (scripts/compare_kernels.py). Cells with a modification,
+such as a mask, stay as they are. Needs Python and NVRTC, no GPU.
+"""
+import argparse
+import concurrent.futures
+import os
+import shlex
+import subprocess
+import sys
+
+import kernels
+import results
+
+ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
+import compare_kernels
+
+LOSS = (("reduction", "none"), ("target_dtype", "i64"))
+# Operation of the command line, and fields that neither shape nor dtype say, by the operation of a cell.
+LOSSES = {"cross_entropy": ("cross_entropy", LOSS), "cross_entropy_fused": ("cross_entropy", (*LOSS, ("gradient", "in_place")))}
+NUMBERS = {"softmax_dropout": (("numbers", "seed=7"),), "gumbel_sampling": (("numbers", "seed=7"),)}
+SHAPE = ("rows", "cols", "batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim", "causal")
+
+
+def program_of(case, tunesmith):
+    """Returns the text of a shipped row program, or of the gradient of one."""
+    path = os.path.join(ROOT, "templates", "row_program", "programs", case.removesuffix("_gradient") + ".row")
+    if case.endswith("_gradient"):
+        return subprocess.run([*shlex.split(tunesmith), "row-gradient", path], text=True, capture_output=True, check=True).stdout
+    with open(path) as file:
+        return file.read()
+
+
+def problem_of(cell, arch, tunesmith):
+    """Returns (op, fields, arch, config) of a cell as compare_kernels.py takes it; None if its fields are not known."""
+    op, more = LOSSES.get(cell["op"], (cell["op"], ()))
+    if op == "row_program":
+        more = (("program", program_of(cell["case"], tunesmith)), *NUMBERS.get(cell["case"], ()))
+    elif cell["case"]:
+        return None
+    fields = [("dtype", results.SHORT[cell["dtype"]]), *((name, cell[name]) for name in SHAPE if name in cell), *more]
+    return (op, fields, arch, cell["config"]) if cell.get("config") else None
+
+
+def is_of(run, cell, digests):
+    """Returns whether a cell was measured with the kernels of `digests`."""
+    return kernels.of_cell(run, cell) == digests.get(results.tunesmith_op(cell["op"]))
+
+
+def relabelled(run, same, old, new):
+    """Returns the run with digests of `new` in place of those of `old` for the cells whose numbers are in `same`, and how many
+    have changed. The head follows where all of its cells do; elsewhere such a cell names its own commit and kernel."""
+    changed = [number in same and is_of(run, cell, old) for number, cell in enumerate(run["cells"])]
+    whole = {op for op in run["kernels"] if all(changed[number] for number, cell in enumerate(run["cells"])
+                                                if "commit" not in cell and results.tunesmith_op(cell["op"]) == op)}
+    cells = []
+    for cell, change in zip(run["cells"], changed):
+        op = results.tunesmith_op(cell["op"])
+        if change and ("commit" in cell or op not in whole):
+            cell = dict(cell, commit=cell.get("commit", run["commit"]), kernel=new[op])
+        cells.append(cell)
+    heads = {op: new[op] if op in whole and digest == old.get(op) else digest for op, digest in run["kernels"].items()}
+    return dict(run, kernels=heads, cells=cells), sum(changed)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--old", required=True, help="command that renders the old kernels")
+    parser.add_argument("--new", required=True, help="command that renders the new kernels")
+    parser.add_argument("--arch", default="sm_90a", help="architecture of the GPU that was measured")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--nvrtc", default=compare_kernels.nvrtc_path(), help="path of libnvrtc")
+    parser.add_argument("files", nargs="+", metavar="FIGURES.json")
+    args = parser.parse_args()
+    args.keep = None
+    old, new = compare_kernels.digests_of(args.old), compare_kernels.digests_of(args.new)
+    for path in args.files:
+        run = results.read(path)
+        of_old = [number for number, cell in enumerate(run["cells"]) if is_of(run, cell, old)]
+        problems = {number: problem_of(run["cells"][number], args.arch, args.new) for number in of_old}
+        problems = {number: problem for number, problem in problems.items() if problem}
+        with concurrent.futures.ProcessPoolExecutor(args.jobs) as pool:
+            found = pool.map(compare_kernels.compare, [(problem, args) for problem in problems.values()])
+            same = {number for number, difference in zip(problems, found) if not difference or "differs" not in difference
+                    and "FAILED" not in difference}
+        run, changed = relabelled(run, same, old, new)
+        results.write(path, run)
+        print(f"{path}: {changed} of {len(run['cells'])} cells have the same machine code and the new digest")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
