@@ -57,8 +57,11 @@ def relabelled(run, same, old, new):
     """Returns the run with digests of `new` in place of those of `old` for the cells whose numbers are in `same`, and how many
     have changed. The head follows where all of its cells do; elsewhere such a cell names its own commit and kernel."""
     changed = [number in same and is_of(run, cell, old) for number, cell in enumerate(run["cells"])]
-    whole = {op for op in run["kernels"] if all(changed[number] for number, cell in enumerate(run["cells"])
-                                                if "commit" not in cell and results.tunesmith_op(cell["op"]) == op)}
+    of_head = {}  # operation -> whether each cell of the head has changed
+    for cell, change in zip(run["cells"], changed):
+        if "commit" not in cell:
+            of_head.setdefault(results.tunesmith_op(cell["op"]), []).append(change)
+    whole = {op for op, changes in of_head.items() if all(changes)}
     cells = []
     for cell, change in zip(run["cells"], changed):
         op = results.tunesmith_op(cell["op"])

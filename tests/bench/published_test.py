@@ -135,6 +135,10 @@ class Relabel(unittest.TestCase):
         self.assertEqual(states, [kernels.CHANGED, kernels.CURRENT, kernels.CHANGED])
         self.assertEqual([cell.get("commit") for cell in run["cells"]], [None, "aaa", "old"])
 
+    def test_a_head_without_cells_stays(self):
+        self.run["cells"] = self.run["cells"][2:]
+        self.assertEqual(self.states({0})[:2], (0, {"softmax": "s1"}))
+
     def test_a_cell_says_which_kernel_it_had(self):
         fused = dict(vars(cells.Cell("sample", "cross_entropy_fused", "bfloat16", 3, 5)), config="variant=block")
         self.assertEqual(relabel.problem_of(fused, "sm_90a", ""),
