@@ -165,6 +165,11 @@ def compare(job):
     return "; ".join(" ".join(line) for line in lines)
 
 
+def differs(found):
+    """Returns whether the result of compare() is of another kernel, not of one whose shared arrays moved."""
+    return "differs" in found or "FAILED" in found
+
+
 def fields_of(text):
     """ "rows=4,mask_mod=a%2Cb" -> [("rows", "4"), ("mask_mod", "a,b")]"""
     return [(urllib.parse.unquote(key), urllib.parse.unquote(value)) for key, value in
@@ -230,7 +235,7 @@ def main():
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
         for i, found in zip(chosen, pool.map(compare, [(problems[i], options) for i in chosen])):
             if found:
-                if "differs" in found or "FAILED" in found:
+                if differs(found):
                     differing += 1
                     same.discard(i)
                 else:

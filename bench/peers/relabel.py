@@ -10,42 +10,31 @@ such as a mask, stay as they are. Needs Python and NVRTC, no GPU.
 import argparse
 import concurrent.futures
 import os
-import shlex
-import subprocess
 import sys
 
 import kernels
 import results
+import row_program_grids
 
-ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-sys.path.insert(0, os.path.join(ROOT, "scripts"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts"))
 import compare_kernels
 
-LOSS = (("reduction", "none"), ("target_dtype", "i64"))
-# Operation of the command line, and fields that neither shape nor dtype say, by the operation of a cell.
-LOSSES = {"cross_entropy": ("cross_entropy", LOSS), "cross_entropy_fused": ("cross_entropy", (*LOSS, ("gradient", "in_place")))}
-NUMBERS = {"softmax_dropout": (("numbers", "seed=7"),), "gumbel_sampling": (("numbers", "seed=7"),)}
-SHAPE = ("rows", "cols", "batch", "heads", "kv_heads", "seq_q", "seq_kv", "head_dim", "causal")
+LOSS = {"reduction": "none", "target_dtype": "i64"}
+# Operation of Tunesmith, and fields that neither shape nor dtype say, by the operation of a cell.
+LOSSES = {"cross_entropy": ("cross_entropy", LOSS), "cross_entropy_fused": ("cross_entropy", dict(LOSS, gradient="in_place"))}
 
 
-def program_of(case, tunesmith):
-    """Returns the text of a shipped row program, or of the gradient of one."""
-    path = os.path.join(ROOT, "templates", "row_program", "programs", case.removesuffix("_gradient") + ".row")
-    if case.endswith("_gradient"):
-        return subprocess.run([*shlex.split(tunesmith), "row-gradient", path], text=True, capture_output=True, check=True).stdout
-    with open(path) as file:
-        return file.read()
-
-
-def problem_of(cell, arch, tunesmith):
+def problem_of(record, arch):
     """Returns (op, fields, arch, config) of a cell as compare_kernels.py takes it; None if its fields are not known."""
-    op, more = LOSSES.get(cell["op"], (cell["op"], ()))
-    if op == "row_program":
-        more = (("program", program_of(cell["case"], tunesmith)), *NUMBERS.get(cell["case"], ()))
-    elif cell["case"]:
+    cell = results.key(record)
+    if cell.op == row_program_grids.OP:
+        op, fields = row_program_grids.problem(cell)
+    elif cell.case:
         return None
-    fields = [("dtype", results.SHORT[cell["dtype"]]), *((name, cell[name]) for name in SHAPE if name in cell), *more]
-    return (op, fields, arch, cell["config"]) if cell.get("config") else None
+    else:
+        op, more = LOSSES.get(cell.op, (cell.op, {}))
+        fields = dict(cell.fields, dtype=results.SHORT[cell.dtype], **more)
+    return (op, list(fields.items()), arch, record["config"]) if record.get("config") else None
 
 
 def is_of(run, cell, digests):
@@ -86,12 +75,11 @@ def main():
     for path in args.files:
         run = results.read(path)
         of_old = [number for number, cell in enumerate(run["cells"]) if is_of(run, cell, old)]
-        problems = {number: problem_of(run["cells"][number], args.arch, args.new) for number in of_old}
+        problems = {number: problem_of(run["cells"][number], args.arch) for number in of_old}
         problems = {number: problem for number, problem in problems.items() if problem}
         with concurrent.futures.ProcessPoolExecutor(args.jobs) as pool:
             found = pool.map(compare_kernels.compare, [(problem, args) for problem in problems.values()])
-            same = {number for number, difference in zip(problems, found) if not difference or "differs" not in difference
-                    and "FAILED" not in difference}
+            same = {number for number, difference in zip(problems, found) if not compare_kernels.differs(difference)}
         run, changed = relabelled(run, same, old, new)
         results.write(path, run)
         print(f"{path}: {changed} of {len(run['cells'])} cells have the same machine code and the new digest")

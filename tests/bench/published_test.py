@@ -141,13 +141,13 @@ class Relabel(unittest.TestCase):
 
     def test_a_cell_says_which_kernel_it_had(self):
         fused = dict(vars(cells.Cell("sample", "cross_entropy_fused", "bfloat16", 3, 5)), config="variant=block")
-        self.assertEqual(relabel.problem_of(fused, "sm_90a", ""),
-                         ("cross_entropy", [("dtype", "bf16"), ("rows", 3), ("cols", 5), ("reduction", "none"),
+        self.assertEqual(relabel.problem_of(fused, "sm_90a"),
+                         ("cross_entropy", [("rows", 3), ("cols", 5), ("dtype", "bf16"), ("reduction", "none"),
                                             ("target_dtype", "i64"), ("gradient", "in_place")], "sm_90a", "variant=block"))
         program = dict(fused, op="row_program", case="rms_norm")
-        self.assertIn("in x : float[row, col]", dict(relabel.problem_of(program, "sm_90a", "")[1])["program"])
-        self.assertIsNone(relabel.problem_of(dict(fused, op="softmax", case="add"), "sm_90a", ""))
-        self.assertIsNone(relabel.problem_of(dict(fused, config=""), "sm_90a", ""))
+        self.assertIn("in x : float[row, col]", dict(relabel.problem_of(program, "sm_90a")[1])["program"])
+        self.assertIsNone(relabel.problem_of(dict(fused, op="softmax", case="add"), "sm_90a"))
+        self.assertIsNone(relabel.problem_of(dict(fused, config=""), "sm_90a"))
 
 
 def digests_of_figures():
