@@ -230,6 +230,7 @@ __device__ __forceinline__ float fused_multiply_add(float a, float b, float c) {
 // The library is compiled with -ffp-contract=off.
 __device__ __forceinline__ float multiply(float a, float b) { return a * b; }
 __device__ __forceinline__ float add(float a, float b) { return a + b; }
+__device__ __forceinline__ float add_if(bool condition, float sum, float value) { return condition ? sum + value : sum; }
 __device__ __forceinline__ float subtract(float a, float b) { return a - b; }
 __device__ __forceinline__ float divide(float a, float b) { return a / b; }
 /// Computes 1/x, more exactly than the GPU. Flushes denormal inputs and results to 0, like rcp.approx.ftz.

@@ -14,8 +14,6 @@ struct DoubleLogitExponential : DoubleExponential {
   __device__ __forceinline__ double reciprocal(double logit) const { return exponential_of(subtract(origin, logit)); }
 };
 
-__device__ __forceinline__ double log_of_sum(double x) { return log_of_one_plus(x); }
-
 #ifdef TUNESMITH_HOST_EXECUTOR
 __device__ __forceinline__ double tanh_of(double x) { return __builtin_tanh(x); }
 #else

@@ -205,10 +205,6 @@ struct RunningCrossEntropy {
   }
 };
 
-__device__ __forceinline__ float divide_approx(float a, float b) { return multiply(a, reciprocal_approx(b)); }
-/// Returns ln(1 + x), with quotients that take few instructions: a short row has as many for its loss as for its sum.
-__device__ __forceinline__ float log_of_sum(float x) { return log_of_one_plus<divide_approx>(x); }
-
 /// The loss of one row, and the factors of its gradient.
 template <const CrossEntropyOptions& options>
 struct RowLoss {

@@ -31,4 +31,8 @@ __device__ __forceinline__ float log_of_one_plus(float x) {
   return add(leading, add(small, rounding));
 }
 
+__device__ __forceinline__ float divide_approx(float a, float b) { return multiply(a, reciprocal_approx(b)); }
+/// Returns ln(1 + x), with quotients that take few instructions: a short row has as many for its logarithm as for its sum.
+__device__ __forceinline__ float log_of_sum(float x) { return log_of_one_plus<divide_approx>(x); }
+
 }  // namespace tunesmith

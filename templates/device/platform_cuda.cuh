@@ -308,6 +308,13 @@ __device__ __forceinline__ void forget(uint16& word) { asm volatile("" : "+h"(wo
 
 // ---- Arithmetic -------------------------------------------------------------------------------------------------------
 
+/// Returns `sum + value` if `condition`, else `sum`, in one predicated instruction. A selection of the operand takes two.
+__device__ __forceinline__ float add_if(bool condition, float sum, float value) {
+  asm("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %1, 0;\n\t@p add.rn.f32 %0, %0, %2;\n\t}"
+      : "+f"(sum)
+      : "r"(static_cast<int>(condition)), "f"(value));
+  return sum;
+}
 /// Returns 2^x with a relative error of at most 2^-22; NaN for NaN, 0 for -inf.
 __device__ __forceinline__ float exp2_approx(float x) {
   float y;

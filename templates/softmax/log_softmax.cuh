@@ -30,8 +30,8 @@ struct LogSoftmaxResult {
         empty(shape.safe && row_largest == Maximum::identity()) {
     const Exponential exponential(row_largest, exponent_scale<shape>(params));
     const Number<shape> most = exponential(exponential.centered(largest));
-    const Number<shape> sum_excluding_max = add(divide(sums.first, most), subtract(sums.second, Number<shape>(1)));
-    log_sum = is_finite(largest) ? log_of_one_plus(sum_excluding_max) : float_of(nan_bits);
+    const Number<shape> sum_excluding_max = add(divide_approx(sums.first, most), subtract(sums.second, Number<shape>(1)));
+    log_sum = is_finite(largest) ? log_of_sum(sum_excluding_max) : float_of(nan_bits);
   }
 
   /// Ignored: results are computed from elements, not from resident exponentials.
@@ -61,14 +61,14 @@ struct LogSoftmaxFunction {
   static __device__ __forceinline__ Number<shape> sum_of_exponentials(const Exponential& exponential, Number<shape> largest,
                                                                       Number<shape>& max_count,
                                                                       Number<shape> (&values)[shape.vector]) {
-    constexpr Number<shape> none = 0.0f, one = 1.0f;
-    Number<shape> sum_excluding_max = none;
+    constexpr Number<shape> one = 1.0f;
+    Number<shape> sum_excluding_max = 0.0f;
 #pragma unroll
     for (int j = 0; j < shape.vector; ++j) {
       const bool tie = values[j] == largest;
       values[j] = exponential(exponential.centered(values[j]));
-      sum_excluding_max = add(sum_excluding_max, tie ? none : values[j]);
-      max_count = add(max_count, tie ? one : none);
+      sum_excluding_max = add_if(!tie, sum_excluding_max, values[j]);
+      max_count = add_if(tie, max_count, one);
     }
     return sum_excluding_max;
   }

@@ -33,6 +33,8 @@ strided::Shape shape_of(const SoftmaxProblem& p) {
   strided::Shape shape = shape_without_arrays(p);
   shape.in[0] = {"x", p.dtype, *p.x_row_stride, *p.x_col_stride, p.x_inner_stride, p.x_alignment};
   shape.out = {"y", p.output(), *p.y_row_stride, *p.y_col_stride, p.y_inner_stride, p.y_alignment};
+  // The number of maxima and the logarithm, next to the elements as float32.
+  if (p.logarithm && size_of(p.dtype) == 2) shape.more_registers = 5;
   return shape;
 }
 
