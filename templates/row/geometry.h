@@ -28,8 +28,19 @@ inline bool is_narrow(const Shape& shape) noexcept { return size_of(shape.input)
 /// Returns whether rows are those of a program, or of a norm, which is like one: few instructions for each element.
 inline bool is_program(const Shape& shape) noexcept { return shape.is_program || shape.is_norm; }
 
+/// Returns whether a program is like softmax: two reductions of its only input, and nothing else to load.
+inline bool is_like_softmax(const Shape& shape) noexcept {
+  return shape.is_program && shape.exchanges == 2 && shape.inputs == 1 && shape.more_outputs == 0 &&
+         !shape.reads_columns() && !shape.has_bytes() && shape.lanes_of_group == 1;
+}
+
 /// Returns the resident bytes of a row over all inputs.
 inline std::int64_t row_bytes(const Shape& shape) noexcept { return shape.cols * shape.resident_element_bytes(); }
+
+constexpr std::int64_t line_bytes = 128;  ///< of a cache line
+
+/// Returns whether rows of the first input consist of whole cache lines.
+inline bool has_whole_lines(const Shape& shape) noexcept { return shape.cols * size_of(shape.input) % line_bytes == 0; }
 
 /// Returns the blocks of a multiprocessor, rounded up, if all of them share all rows with `of_row` blocks for each.
 inline int needed_blocks(const Shape& shape, int of_row, const DeviceInfo& device) {

@@ -1,6 +1,7 @@
 // Measured for 84 shapes of losses and softmax and 60 row programs on an H100, at distances of 12 to 72 KiB for each
 // multiprocessor, of which 24 to 32 KiB were the best, and checked on 80 other shapes, where this rule takes 0.90 to 1.02 of
-// the time of none, 0.977 on average. Its limits are also those of an H200 (bench/LOG.md).
+// the time of none, 0.977 on average. The rules for gradients and short rows were measured on an H200, also with other
+// arrays for each launch and no flush (bench/LOG.md).
 #include "templates/row/prefetch.h"
 
 #include <algorithm>
@@ -34,13 +35,19 @@ int full_prefetch(const TypedConfig& config, const Shape& shape, const DeviceInf
 }
 
 int default_prefetch(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t least_row = 96;  // bytes: a prefetch for each shorter row costs more than it gains
   const bool staged_loss = config.access == Access::staged && shape.is_loss();
   // A loss alone only reads. Programs without reductions, or that choose columns, do not wait for memory.
-  if (!shape.writes || !shape.reduces || shape.chosen_columns > 0 || row_bytes(shape) < least_row) return 0;
+  if (!shape.writes || !shape.reduces || shape.chosen_columns > 0) return 0;
+  // Two arrays are enough loads.
+  if (shape.backward()) return 0;
+  // Each row takes an instruction of its own, which costs more than it gains for parts of a few lines.
+  const bool short_exchange = shape.is_loss() || !(is_program(shape) || shape.logarithm);
+  const std::int64_t few_bytes = (short_exchange ? 4 : 2) * line_bytes;
+  if (!staged_loss && !has_whole_lines(shape) && shape.cols * size_of(shape.input) < few_bytes) return 0;
   // Long exchanges, in which clusters load nothing else.
-  if (config.variant == Variant::cluster && shape.is_program && (shape.exchanges > 1 || shape.inputs > 1) &&
-      needs_more_loads(device))
+  const bool long_exchange = shape.exchanges > 1 || shape.inputs > 1;
+  if (config.variant == Variant::cluster && shape.is_program && long_exchange && needs_more_loads(device) &&
+      (!is_like_softmax(shape) || overlaps_waves(shape, config.blocks_per_row, device)))
     return full_prefetch(config, shape, device);
   // Hints other than plain change what L2 keeps.
   if (config.load != LoadHint::plain && !(config.load == LoadHint::no_allocate && needs_more_loads(device))) return 0;

@@ -12,21 +12,36 @@ namespace {
 /// Values of a masked row in a thread of a block: more leave no registers for the mask.
 constexpr double most_masked_values = 32;
 
+/// Returns the most vectors of each of several inputs that a lane takes.
+std::int64_t vectors_of_lane_of_several(const Shape& shape) {
+  const std::int64_t vectors = shape.vectors_per_row();
+  if (size_of(shape.input) >= 4) return vectors <= 32 ? 2 : 3;
+  if (shape.backward()) return 3;
+  constexpr int few_floats = 2;  // exchanged: the sum of a root mean square, not the moments of layer_norm
+  const std::int64_t most_alone = shape.exchanged_floats <= few_floats ? 16 : 7;
+  return vectors <= most_alone ? 1 : vectors <= 32 ? 2 : 3;
+}
+
 /// Returns the most vectors of each input that a lane takes. More reach further apart, and a row of an odd number of 16
 /// bytes begins in the middle of a sector: on an H100, 9 vectors in two lanes take 1.24 times as long as in four. The
-/// exchanges of losses cost more than a few more loads (bench/LOG.md).
+/// exchanges of losses and logarithms cost more than a few more loads (bench/LOG.md).
 std::int64_t vectors_of_lane(const Shape& shape) {
   const bool wide = size_of(shape.input) >= 4;
+  const std::int64_t vectors = shape.vectors_per_row();
   if (shape.chosen_columns > 0) return std::max(1, static_cast<int>(wanted_values_of_warps(shape)) / shape.vector());
-  if ((!shape.writes && shape.reduces) || (shape.keeps_exponentials && !wide)) return 6;
-  if (shape.inputs > 1) return shape.vectors_per_row() <= 32 ? 2 : 3;
-  return shape.vectors_per_row() <= (wide ? 24 : 32) ? 3 : 4;
+  if (!shape.writes && shape.reduces) return 6;
+  if (shape.inputs > 1) return vectors_of_lane_of_several(shape);
+  if (shape.keeps_exponentials) return vectors <= 12 ? (wide ? 3 : 4) : wide ? 5 : 6;
+  if (shape.logarithm && !wide && !has_whole_lines(shape)) return 4;
+  return vectors <= (wide ? 24 : 32) ? 3 : 4;
 }
 
 /// Returns the most vectors of a row that one lane holds alone. Its accesses are far from those of the next lane.
 std::int64_t vectors_of_lone_lane(const Shape& shape) {
-  if (!shape.is_loss()) return 1;
-  return shape.writes ? 2 : size_of(shape.input) >= 4 ? 3 : 6;
+  const bool wide = size_of(shape.input) >= 4;
+  if (!shape.is_loss()) return shape.logarithm && shape.inputs == 1 && !wide ? 3 : 1;
+  if (shape.writes) return wide ? 2 : 3;
+  return wide ? 3 : 6;
 }
 
 }  // namespace

@@ -38,17 +38,21 @@ bool has_kernels(const Shape& shape, const DeviceInfo& device) {
 std::int64_t least_row_bytes(const Shape& shape) {
   const bool narrow = is_narrow(shape);
   if (shape.is_loss()) return (!narrow ? 96 : shape.shifted() ? 36 : 56) * kib;
-  if (is_program(shape)) return (shape.inputs > 1 ? 96 : narrow && shape.exchanges == 1 ? 32 : 64) * kib;
+  if (is_program(shape) && !is_like_softmax(shape))
+    return (shape.inputs > 1 ? 96 : narrow && shape.exchanges == 1 ? 32 : 64) * kib;
   if (!narrow) return 64 * kib + 1;
   return (shape.inputs == 1 ? 31 : shape.shifted() ? 64 : 30) * kib;
 }
+
+/// Returns whether a thread needs registers for other values than those of one row.
+bool needs_registers(const Shape& shape) { return shape.inputs > 1 || (is_program(shape) && !is_like_softmax(shape)); }
 
 /// Returns the vectors of an input that a thread holds in registers unless shared memory is too small for the rest.
 int best_vectors(const Shape& shape, Registers registers) {
   if (has_ends(shape)) return is_narrow(shape) ? 1 : 4;
   if (registers == Registers::packed) return 4;
   if (is_narrow(shape)) return shape.inputs > 1 ? 1 : 3;
-  return shape.inputs > 1 || is_program(shape) ? 4 : 8;
+  return needs_registers(shape) ? 4 : 8;
 }
 
 /// Returns the fewest blocks that hold a row, or more of them if few rows would leave multiprocessors without work.
@@ -76,9 +80,8 @@ Blocks usual(const Shape& shape, const DeviceInfo& device) {
     blocks.of_multiprocessor = needed;
     blocks.least = std::max(2, (needed + 1) / 2);
   } else if (!exceeds_blocks(shape)) {
-    const bool many_values = !is_narrow(shape) && (shape.inputs > 1 || is_program(shape));
     blocks.threads = 128;
-    blocks.of_multiprocessor = is_narrow(shape) ? 7 : many_values ? 6 : 8;
+    blocks.of_multiprocessor = is_narrow(shape) ? 7 : needs_registers(shape) ? 6 : 8;
     blocks.least = 5;
   } else {
     // Of losses in float32, more of a row fits into the registers of fewer threads.
@@ -123,7 +126,8 @@ std::optional<TypedConfig> with_vectors(const Blocks& blocks, int most, const Sh
 }  // namespace
 
 bool overlaps_waves(const Shape& shape, int of_row, const DeviceInfo& device) {
-  constexpr int more_than_resident = 7, few = 12;
+  constexpr int more_than_resident = 7;
+  const int few = is_like_softmax(shape) ? 8 : 12;
   const int needed = needed_blocks(shape, of_row, device);
   const bool long_exchange = shape.exchanges > 1 || of_row == most_of_row;
   return is_program(shape) && needs_more_loads(device) && long_exchange && needed > more_than_resident && needed <= few;

@@ -26,10 +26,12 @@ int default_stagger(const TypedConfig& config, const Shape& shape, const DeviceI
   switch (config.variant) {
     case Variant::grid: return full;
     case Variant::cluster:
-      if (is_program(shape)) return overlaps_waves(shape, config.blocks_per_row, device) ? 0 : full;
+      if (overlaps_waves(shape, config.blocks_per_row, device)) return 0;
+      if (is_program(shape) && !is_like_softmax(shape)) return full;
       if (shape.backward()) return narrow ? full : 0;
       if (shape.is_loss()) return narrow && config.blocks_per_row > most_of_narrow_loss ? 0 : full;
-      return narrow ? 0 : full;
+      // Rows that are all resident at once, with room for others, have no others to overlap with.
+      return narrow && needed_blocks(shape, config.blocks_per_row, device) >= config.min_blocks ? 0 : full;
     case Variant::block:
       if (row_bytes(shape) < least_row_of_block) return 0;
       return shape.is_loss() || (narrow && shape.backward()) ? full * 8 / 7 : 0;

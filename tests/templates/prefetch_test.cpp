@@ -41,7 +41,7 @@ TEST(Prefetch, TheDistanceIsWhatMemoryDeliversInItsLatency) {
   EXPECT_EQ(blocks_of("layer_norm_e4m3", "rows=8192,cols=4096,dtype=bf16"), 3);                  // 8 KiB
   EXPECT_EQ(blocks_of("cross_entropy", "rows=18000,cols=800,dtype=bf16,gradient=in_place"), 4);  // four rows of 1600 bytes
   EXPECT_EQ(blocks_of("cross_entropy", "rows=198520,cols=55,dtype=bf16,gradient=in_place"), 4);  // staged: 64 of 110 bytes
-  EXPECT_EQ(blocks_of("softmax_backward", "rows=53433,cols=228"), 8);                            // two inputs
+  EXPECT_EQ(blocks_of("add_rms_norm", "rows=20000,cols=228"), 8);                                // two inputs
   EXPECT_EQ(blocks_of("softmax", "rows=919,cols=10693"), 1);  // 42 KiB: at least one block
   DeviceInfo faster = h100();
   faster.memory_gb_per_s *= 2;
@@ -54,7 +54,10 @@ TEST(Prefetch, DefaultsHaveNoneWhereItIsNotFaster) {
                                    {"softmax", "rows=5000,cols=4096"},                         // three times L2
                                    {"softmax_backward", "rows=1203,cols=7237,dtype=bf16"},     // no_allocate
                                    {"softmax", "rows=300,cols=150000,dtype=bf16"},             // clusters of small blocks
-                                   {"softmax", "rows=2000000,cols=16"},                        // 64 bytes a row
+                                   {"softmax_backward", "rows=53433,cols=228"},                // two arrays
+                                   {"softmax", "rows=1000000,cols=32,dtype=bf16"},             // half a cache line
+                                   {"softmax", "rows=200000,cols=200,dtype=bf16"},             // a part of four lines
+                                   {"rms_norm", "rows=400000,cols=104,dtype=bf16"},            // a part of two lines
                                    {"softmax", "rows=8192,cols=1024,dtype=f64"},               // not measured
                                    {"softmax", "rows=4096,cols=4096,causal=1"},                // not measured
                                    {"softmax", "rows=103355,cols=58"},                         // staged, not a loss
@@ -91,9 +94,9 @@ TEST(Prefetch, FasterMemoryHasItWithNoAllocate) {
   DeviceInfo h200 = h100();
   h200.memory_gb_per_s = 4800;
   const char* const fields = "rows=1203,cols=7237,dtype=bf16";
-  const row::TypedConfig config = default_of("softmax_backward", fields, h200);
+  const row::TypedConfig config = default_of("softmax", fields, h200);
   EXPECT_EQ(config.load, LoadHint::no_allocate);
-  EXPECT_EQ(config.prefetch_blocks, 1);
+  EXPECT_EQ(config.prefetch_blocks, 3);
 }
 
 TEST(Prefetch, KernelsOfBucketsHaveIt) {

@@ -45,6 +45,8 @@ TEST(Stagger, DefaultsOfLongRowsStartAtTheRateOfTheMemory) {
   for (const auto& [op, fields] : {std::pair{"softmax", "rows=23,cols=246647"},
                                    {"softmax", "rows=14,cols=779937,dtype=bf16"},
                                    {"softmax", "rows=75,cols=66528"},
+                                   {"softmax", "rows=130,cols=70000,dtype=bf16"},  // with room for more rows
+                                   {"softmin", "rows=512,cols=65536"},
                                    {"softmax_backward", "rows=31,cols=873998,dtype=bf16"},
                                    {"softmax_backward", "rows=88,cols=82750,dtype=bf16"},
                                    {"cross_entropy", "rows=20,cols=822219,gradient=in_place"},
@@ -61,6 +63,7 @@ TEST(Stagger, DefaultsStartTogetherWhereThatIsAsFast) {
   for (const auto& [op, fields] :
        {std::pair{"softmax", "rows=4096,cols=4096"},                             // rows of a block
         {"softmax", "rows=300,cols=150000,dtype=bf16"},                          // 16 bits in clusters
+        {"softmin", "rows=512,cols=65536,dtype=bf16"},                           // a program like softmax
         {"softmax_backward", "rows=72,cols=92024"},                              // its gradient in float32
         {"cross_entropy", "rows=813,cols=111422,dtype=bf16,gradient=in_place"},  // more than four blocks for a row
         {"cross_entropy", "rows=20000,cols=1500,dtype=bf16,gradient=in_place"},  // short rows
