@@ -38,8 +38,9 @@ int default_prefetch(const TypedConfig& config, const Shape& shape, const Device
   const bool staged_loss = config.access == Access::staged && shape.is_loss();
   // A loss alone only reads. Programs without reductions, or that choose columns, do not wait for memory.
   if (!shape.writes || !shape.reduces || shape.chosen_columns > 0) return 0;
-  // Two arrays are enough loads.
-  if (shape.backward()) return 0;
+  // Two arrays are enough loads, except for those of partial vectors, which come last.
+  constexpr std::int64_t long_row = 24 << 10;
+  if (shape.backward() && !(shape.shifted() && row_bytes(shape) >= long_row)) return 0;
   // Each row takes an instruction of its own, which costs more than it gains for parts of a few lines.
   const bool short_exchange = shape.is_loss() || !(is_program(shape) || shape.logarithm);
   const std::int64_t few_bytes = (short_exchange ? 4 : 2) * line_bytes;

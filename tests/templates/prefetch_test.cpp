@@ -42,7 +42,8 @@ TEST(Prefetch, TheDistanceIsWhatMemoryDeliversInItsLatency) {
   EXPECT_EQ(blocks_of("cross_entropy", "rows=18000,cols=800,dtype=bf16,gradient=in_place"), 4);  // four rows of 1600 bytes
   EXPECT_EQ(blocks_of("cross_entropy", "rows=198520,cols=55,dtype=bf16,gradient=in_place"), 4);  // staged: 64 of 110 bytes
   EXPECT_EQ(blocks_of("add_rms_norm", "rows=20000,cols=228"), 8);                                // two inputs
-  EXPECT_EQ(blocks_of("softmax", "rows=919,cols=10693"), 1);  // 42 KiB: at least one block
+  EXPECT_EQ(blocks_of("softmax", "rows=919,cols=10693"), 1);                       // 42 KiB: at least one block
+  EXPECT_EQ(blocks_of("softmax_backward", "rows=1830,cols=13324,dtype=bf16"), 1);  // two arrays with partial vectors
   DeviceInfo faster = h100();
   faster.memory_gb_per_s *= 2;
   EXPECT_EQ(blocks_of("layer_norm_e4m3", "rows=8192,cols=4096,dtype=bf16", faster), 7);
