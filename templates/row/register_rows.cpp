@@ -30,7 +30,8 @@ std::int64_t vectors_of_lane(const Shape& shape) {
   const std::int64_t vectors = shape.vectors_per_row();
   if (shape.chosen_columns > 0) return std::max(1, static_cast<int>(wanted_values_of_warps(shape)) / shape.vector());
   if (!shape.writes && shape.reduces) return 6;
-  if (shape.sums_rows() && !wide) return 4;  // more lanes would hold fewer rows at a time, next to their sums
+  // More lanes would hold fewer rows at a time, next to their sums.
+  if (shape.sums_rows() && shape.vector() == 8) return 4;
   if (shape.inputs > 1) return vectors_of_lane_of_several(shape);
   if (shape.keeps_exponentials) return vectors <= 12 ? (wide ? 3 : 4) : wide ? 5 : 6;
   if (shape.logarithm && !wide && !has_whole_lines(shape)) return 4;

@@ -130,6 +130,7 @@ TEST(SoftmaxDefault, ShortAlignedRowsHaveFewVectorsInEachLane) {
              {"add_layer_norm", "cols=104,dtype=bf16", "variant=warp,threads=128,lanes=8,"},
              {"layer_norm_gradient", "cols=128,dtype=bf16", "variant=warp,threads=128,lanes=4,"},
              {"rms_norm_gradient", "cols=192,dtype=bf16", "variant=warp,threads=128,lanes=8,"},
+             {"rms_norm_gradient", "cols=100,dtype=bf16", "variant=warp,threads=128,lanes=16,"},
              {"rms_norm", "cols=64,dtype=bf16,weight=1", "variant=warp,threads=128,lanes=4,"},
              {"layer_norm", "cols=64,dtype=bf16", "variant=warp,threads=128,lanes=4,"},
              {"cross_entropy", "cols=32", "variant=warp,threads=128,lanes=2,"},
