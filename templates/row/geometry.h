@@ -37,8 +37,6 @@ inline bool is_like_softmax(const Shape& shape) noexcept {
 /// Returns the resident bytes of a row over all inputs.
 inline std::int64_t row_bytes(const Shape& shape) noexcept { return shape.cols * shape.resident_element_bytes(); }
 
-constexpr std::int64_t line_bytes = 128;  ///< of a cache line
-
 /// Returns whether rows of the first input consist of whole cache lines.
 inline bool has_whole_lines(const Shape& shape) noexcept { return shape.cols * size_of(shape.input) % line_bytes == 0; }
 

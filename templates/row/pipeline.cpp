@@ -67,12 +67,12 @@ std::vector<Choice> choices(const Shape& shape, bool full) {
 }  // namespace
 
 PipelineGeometry pipeline_geometry(const TypedConfig& config, const Shape& shape) noexcept {
-  constexpr std::int64_t line = 128;
   const std::int64_t vector_bytes = std::int64_t{shape.vector()} * size_of(shape.input), warps = config.threads / 32;
   PipelineGeometry geometry;
-  geometry.piece = rounded_up((shape.cols * size_of(shape.input) + config.blocks_per_row - 1) / config.blocks_per_row, line);
+  geometry.piece =
+      rounded_up((shape.cols * size_of(shape.input) + config.blocks_per_row - 1) / config.blocks_per_row, line_bytes);
   geometry.chunks = (geometry.piece + config.chunk_bytes - 1) / config.chunk_bytes;
-  geometry.chunk = rounded_up((geometry.piece + geometry.chunks - 1) / geometry.chunks, line);
+  geometry.chunk = rounded_up((geometry.piece + geometry.chunks - 1) / geometry.chunks, line_bytes);
   const std::int64_t part = rounded_up((geometry.chunk / vector_bytes + warps - 1) / warps, 8);
   geometry.vectors_of_a_lane = (part + 31) / 32;
   geometry.smem_bytes = config.stages * geometry.chunk * shape.inputs + pipeline_control_bytes(config, shape);

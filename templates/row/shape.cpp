@@ -49,7 +49,6 @@ bool Shape::offsets_agree(std::int64_t vector) const noexcept {
 
 int Shape::line_of(const Access& access) const noexcept {
   if (!access.shifted) return 0;
-  constexpr std::int64_t line_bytes = 128;
   const bool is_long = cols * size_of(input_dtype(0)) >= 16 * line_bytes;
   return is_long ? static_cast<int>(line_bytes / size_of(input_dtype(0))) : access.vector;
 }

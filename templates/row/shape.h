@@ -17,6 +17,8 @@ inline constexpr std::int64_t most_exchanged_bytes = 46 << 10;
 /// Largest partial result, in floats, for which a grid has room (GridGroup::max_words in device/group.cuh).
 inline constexpr int most_floats_of_grid = 8;
 
+inline constexpr std::int64_t line_bytes = 128;  ///< of a cache line
+
 /// One array of rows.
 struct Rows {
   std::int64_t stride = 0;       ///< elements

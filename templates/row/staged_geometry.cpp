@@ -93,8 +93,7 @@ bool gains_from_staging(const Shape& shape) noexcept {
   if (shape.is_norm) return shape.cols < most_cols;
   std::int64_t most_staged = wide ? 256 : 800;
   if (shape.is_loss()) most_staged = wide ? 128 : 500;
-  if (shape.inputs > 1) most_staged = !shape.reduces ? (wide ? 128 : 160) : wide ? 300 : 400;
-  if (shape.backward() && !wide) most_staged = 128;
+  if (shape.inputs > 1) most_staged = !shape.reduces ? (wide ? 128 : 160) : wide ? 300 : shape.backward() ? 128 : 400;
   return shape.cols <= most_staged;
 }
 
