@@ -37,6 +37,19 @@ def problem_of(record, arch):
     return (op, list(fields.items()), arch, record["config"]) if record.get("config") else None
 
 
+def hand_written_of(record, arch):
+    """Returns (op, fields, arch, config) of the hand-written kernel that a cell of row programs was compared with, or None."""
+    found = record.get("hand_written_config") and row_program_grids.hand_written(results.key(record))
+    return found and (found[0], list(found[1].items()), arch, record["hand_written_config"])
+
+
+def same_kernels(problems, pool, args):
+    """Returns the numbers of the cells whose kernels are the same machine code; `problems`: by number, None if not known."""
+    problems = {number: problem for number, problem in problems.items() if problem}
+    found = pool.map(compare_kernels.compare, [(problem, args) for problem in problems.values()])
+    return {number for number, difference in zip(problems, found) if not compare_kernels.differs(difference)}
+
+
 def is_of(run, cell, digests):
     """Returns whether a cell was measured with the kernels of `digests`."""
     return kernels.of_cell(run, cell) == digests.get(results.tunesmith_op(cell["op"]))
@@ -74,13 +87,16 @@ def main():
     old, new = compare_kernels.digests_of(args.old), compare_kernels.digests_of(args.new)
     for path in args.files:
         run = results.read(path)
-        of_old = [number for number, cell in enumerate(run["cells"]) if is_of(run, cell, old)]
-        problems = {number: problem_of(run["cells"][number], args.arch) for number in of_old}
-        problems = {number: problem for number, problem in problems.items() if problem}
+        cells = list(enumerate(run["cells"]))
+        of_old = [number for number, cell in cells if is_of(run, cell, old)]
+        by_hand = [number for number, cell in cells if cell.get("hand_written_kernel") == old.get(cell.get("hand_written_op"), "")]
         with concurrent.futures.ProcessPoolExecutor(args.jobs) as pool:
-            found = pool.map(compare_kernels.compare, [(problem, args) for problem in problems.values()])
-            same = {number for number, difference in zip(problems, found) if not compare_kernels.differs(difference)}
+            same = same_kernels({number: problem_of(run["cells"][number], args.arch) for number in of_old}, pool, args)
+            same_by_hand = same_kernels({number: hand_written_of(run["cells"][number], args.arch) for number in by_hand}, pool, args)
         run, changed = relabelled(run, same, old, new)
+        for number in same_by_hand:
+            cell = run["cells"][number]
+            cell["hand_written_kernel"] = new[cell["hand_written_op"]]
         results.write(path, run)
         print(f"{path}: {changed} of {len(run['cells'])} cells have the same machine code and the new digest")
     return 0

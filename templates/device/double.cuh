@@ -11,7 +11,6 @@ __device__ __forceinline__ double fused_multiply_add(double a, double b, double 
 // The library is compiled with -ffp-contract=off.
 __device__ __forceinline__ double multiply(double a, double b) { return a * b; }
 __device__ __forceinline__ double add(double a, double b) { return a + b; }
-__device__ __forceinline__ double add_if(bool condition, double sum, double value) { return condition ? sum + value : sum; }
 __device__ __forceinline__ double subtract(double a, double b) { return a - b; }
 __device__ __forceinline__ double divide(double a, double b) { return a / b; }
 __device__ __forceinline__ double reciprocal_sqrt(double x) { return 1.0 / __builtin_sqrt(x); }
@@ -37,9 +36,6 @@ __device__ __forceinline__ uint32 high_bits_of(double value) {
 __device__ __forceinline__ double fused_multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
 __device__ __forceinline__ double multiply(double a, double b) { return __dmul_rn(a, b); }
 __device__ __forceinline__ double add(double a, double b) { return __dadd_rn(a, b); }
-__device__ __forceinline__ double add_if(bool condition, double sum, double value) {
-  return condition ? __dadd_rn(sum, value) : sum;
-}
 __device__ __forceinline__ double subtract(double a, double b) { return __dsub_rn(a, b); }
 __device__ __forceinline__ double divide(double a, double b) { return __ddiv_rn(a, b); }
 /// Rounded twice.
@@ -54,6 +50,9 @@ __device__ __forceinline__ uint32 low_bits_of(double value) { return static_cast
 __device__ __forceinline__ uint32 high_bits_of(double value) { return static_cast<uint32>(__double2hiint(value)); }
 #endif
 
+__device__ __forceinline__ double add_if(bool condition, double sum, double value) {
+  return condition ? add(sum, value) : sum;
+}
 __device__ __forceinline__ double divide_approx(double a, double b) { return divide(a, b); }
 __device__ __forceinline__ double log_of_sum(double x) { return log_of_one_plus(x); }
 

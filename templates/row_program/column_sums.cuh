@@ -12,7 +12,7 @@
 
 #include "device/dependent_launch.cuh"
 #include "row/row.cuh"
-#include "row_program/reductions.cuh"
+#include "row_program/partial_result.cuh"
 
 namespace tunesmith {
 

@@ -183,17 +183,17 @@ std::string reduction_type(const Reduction& reduction, bool precise) {
   switch (reduction.reducer) {
     case Reducer::sum:
     case Reducer::mean: return reduction.of_few_columns ? "PlainSumOfColumns" : "SumOfColumns";
-    case Reducer::max: return "LargestColumn";
-    case Reducer::min: return "SmallestColumn";
+    case Reducer::max: return "MaximumOfColumns";
+    case Reducer::min: return "MinimumOfColumns";
     case Reducer::lse: return precise ? "LogSumExp<true>" : "LogSumExp<false>";
     case Reducer::moments: return reduction.of_few_columns ? "MomentsAroundAPivot" : "MomentsOfColumns";
-    case Reducer::argmax: return "PlaceOfLargest";
-    case Reducer::argmin: return "PlaceOfSmallest";
+    case Reducer::argmax: return "ArgmaxOfColumns";
+    case Reducer::argmin: return "ArgminOfColumns";
     case Reducer::any: return "AnyColumn";
     case Reducer::all: return "AllColumns";
     case Reducer::count: return "CountOfColumns";
     case Reducer::topk: return "TopColumns<columns_chosen, " + std::to_string(reduction.operands.size() - 1) + ">";
-    case Reducer::custom: return "OwnReduction<" + monoid_name(reduction.monoid) + ">";
+    case Reducer::custom: return "CustomReduction<" + monoid_name(reduction.monoid) + ">";
   }
   return {};
 }

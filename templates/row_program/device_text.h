@@ -38,7 +38,7 @@ constexpr bool is_leaf(Operation operation) { return operation <= Operation::par
 std::string function_text(const Node& of, const std::array<std::string, 3>& operands,
                           const std::array<const Node*, 3>& nodes, bool wide);
 
-/// The struct of row_program/reductions.cuh: "SumOfColumns", "OwnReduction<Monoid0>". `precise`: an output [row, col] is
+/// Returns the device type of a reduction: "SumOfColumns", "CustomReduction<Monoid0>". `precise`: an output [row, col] is
 /// f32.
 std::string reduction_type(const Reduction& reduction, bool precise);
 /// Reports whether an output [row, col] is f32, so that exponentials need all of its digits; false in programs that compute

@@ -1,9 +1,9 @@
-// Mean and variance of columns, as reductions (row_program/reductions.cuh). A partial result is a count, the mean in two
+// Mean and variance of columns, as reductions (row_program/partial_result.cuh). A partial result is a count, the mean in two
 // floats, and the sum of squared deviations, so that the variance keeps its digits under offsets that are large next to it.
 // Two are combined as in Chan, Golub and LeVeque, 1979.
 #pragma once
 
-#include "row_program/reductions.cuh"
+#include "row_program/partial_result.cuh"
 
 namespace tunesmith {
 

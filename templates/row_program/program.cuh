@@ -16,6 +16,9 @@
 // Each line of the program becomes a line of these functions.
 #pragma once
 
+#include "row_program/argmax.cuh"
+#include "row_program/combined_reductions.cuh"
+#include "row_program/log_sum_exp.cuh"
 #include "row_program/moments.cuh"
 #include "row_program/numbers.cuh"
 #include "row_program/random.cuh"

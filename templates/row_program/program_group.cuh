@@ -7,7 +7,7 @@
 #pragma once
 
 #include "device/bulk.cuh"
-#include "row_program/reductions.cuh"
+#include "row_program/combined_reductions.cuh"
 
 namespace tunesmith {
 

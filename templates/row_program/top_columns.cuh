@@ -1,7 +1,7 @@
 // The k largest values of a row with their columns: topk of a row program.
 #pragma once
 
-#include "row_program/reductions.cuh"
+#include "row_program/partial_result.cuh"
 
 namespace tunesmith {
 

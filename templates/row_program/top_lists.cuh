@@ -12,6 +12,7 @@
 // once, and the steps between lanes are a loop: a merge of 64 entries is thousands of instructions.
 #pragma once
 
+#include "row_program/combined_reductions.cuh"
 #include "row_program/top_columns.cuh"
 
 namespace tunesmith {

@@ -39,7 +39,7 @@ struct Program {
   static constexpr int sums = 1;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, ReductionsOf<double, LargestColumn>, ReductionsOf<double, SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, ReductionsOf<double, MaximumOfColumns>, ReductionsOf<double, SumOfColumns>>::type;
   template <int stage>
   using GroupReductions = ReductionsOf<double>;
   struct Values {
@@ -72,7 +72,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const double v1 = LargestColumn::result(partial.value);
+    const double v1 = MaximumOfColumns::result(partial.value);
     values.v1 = v1;
     values.v7 = (v1 - v1) == 0.0;
   }

@@ -22,7 +22,7 @@ struct Program {
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<PlaceOfLargest, PlaceOfSmallest, CountOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<ArgmaxOfColumns, ArgminOfColumns, CountOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -60,8 +60,8 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const int i = PlaceOfLargest::result(partial.value);
-    const int k = PlaceOfSmallest::result(partial.value + 2);
+    const int i = ArgmaxOfColumns::result(partial.value);
+    const int k = ArgminOfColumns::result(partial.value + 2);
     const int c = CountOfColumns::result(partial.value + 4);
     values.i = i;
     values.k = k;

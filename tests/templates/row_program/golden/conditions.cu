@@ -20,7 +20,7 @@ struct Program {
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn, AnyColumn, AllColumns, SmallestColumn>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MaximumOfColumns, AnyColumn, AllColumns, MinimumOfColumns>, Reductions<SumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -60,9 +60,9 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float v1 = LargestColumn::result(partial.value);
+    const float v1 = MaximumOfColumns::result(partial.value);
     const bool n = AllColumns::result(partial.value + 2);
-    const float lo = SmallestColumn::result(partial.value + 3);
+    const float lo = MinimumOfColumns::result(partial.value + 3);
     const bool p = AnyColumn::result(partial.value + 1);
     values.v1 = v1;
     values.v7 = (v1 - v1) == 0.0f;

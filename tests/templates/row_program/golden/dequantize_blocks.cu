@@ -26,7 +26,7 @@ struct Program {
   template <int stage>
   using RowReductions = Reductions<>;
   template <int stage>
-  using GroupReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>>::type;
+  using GroupReductions = typename TypeAt<stage - 1, Reductions<MaximumOfColumns>>::type;
   struct Values {};
   struct Groups {
     float v11;
@@ -60,7 +60,7 @@ struct Program {
   template <typename Vector>
   static __device__ __forceinline__ void derive_group(OfStage<1>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<1>::Value& partial, Groups& groups) {
-    const float a = LargestColumn::result(partial.value);
+    const float a = MaximumOfColumns::result(partial.value);
     const float scale = load_of_group<float, columns_of_group>(params.scale_address, params.scale_stride, params.row.cols, v);
     const float v11 = a + scale;
     groups.v11 = v11;

@@ -20,7 +20,7 @@ struct Program {
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 32;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<CountOfColumns>, Reductions<LargestColumn>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<CountOfColumns>, Reductions<MaximumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -71,7 +71,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
-    const float m = LargestColumn::result(partial.value);
+    const float m = MaximumOfColumns::result(partial.value);
     values.m = m;
   }
   template <typename Vector>

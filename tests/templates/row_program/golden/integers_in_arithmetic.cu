@@ -23,7 +23,7 @@ struct Program {
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns, LargestColumn>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns, MaximumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -58,7 +58,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float m = LargestColumn::result(partial.value + 2);
+    const float m = MaximumOfColumns::result(partial.value + 2);
     const float s = SumOfColumns::result(partial.value);
     values.m = m;
     values.v15 = divide(s, static_cast<float>(params.row.cols));

@@ -30,7 +30,7 @@ struct Program {
   template <int stage>
   using RowReductions = Reductions<>;
   template <int stage>
-  using GroupReductions = typename TypeAt<stage - 1, Reductions<PlaceOfLargest, AnyColumn>>::type;
+  using GroupReductions = typename TypeAt<stage - 1, Reductions<ArgmaxOfColumns, AnyColumn>>::type;
   struct Values {};
   struct Groups {
     int v9;
@@ -65,7 +65,7 @@ struct Program {
   template <typename Vector>
   static __device__ __forceinline__ void derive_group(OfStage<1>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<1>::Value& partial, Groups& groups) {
-    const int k = PlaceOfLargest::result(partial.value);
+    const int k = ArgmaxOfColumns::result(partial.value);
     const int g = integer_of_number(load_of_group<int, columns_of_group>(params.g_address, params.g_stride, params.row.cols, v));
     const bool a = AnyColumn::result(partial.value + 2);
     groups.v9 = (k < g) ? g : k;

@@ -66,13 +66,13 @@ struct Program {
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)
       v_[rank] = TopColumns<columns_chosen, 0>::value(partial.value, rank);
-    Reductions<PlaceOfSmallest>::Value chosen_b = Reductions<PlaceOfSmallest>::identity();
+    Reductions<ArgminOfColumns>::Value chosen_b = Reductions<ArgminOfColumns>::identity();
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank) {
       const float terms[1][1] = {{v_[rank]}};
-      Reductions<PlaceOfSmallest>::include(chosen_b, terms, {0, 1, rank});
+      Reductions<ArgminOfColumns>::include(chosen_b, terms, {0, 1, rank});
     }
-    const int b = PlaceOfSmallest::result(chosen_b.value);
+    const int b = ArgminOfColumns::result(chosen_b.value);
     Reductions<AnyColumn>::Value chosen_some = Reductions<AnyColumn>::identity();
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank) {
@@ -80,18 +80,18 @@ struct Program {
       Reductions<AnyColumn>::include(chosen_some, terms, {0, 1, rank});
     }
     const bool some = AnyColumn::result(chosen_some.value);
-    Reductions<LargestColumn>::Value chosen_a = Reductions<LargestColumn>::identity();
+    Reductions<MaximumOfColumns>::Value chosen_a = Reductions<MaximumOfColumns>::identity();
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank) {
       const float terms[1][1] = {{v_[rank]}};
-      Reductions<LargestColumn>::include(chosen_a, terms, {0, 1, rank});
+      Reductions<MaximumOfColumns>::include(chosen_a, terms, {0, 1, rank});
     }
-    const float a = LargestColumn::result(chosen_a.value);
-    Reductions<OwnReduction<Monoid0>>::Value chosen_e = Reductions<OwnReduction<Monoid0>>::identity();
+    const float a = MaximumOfColumns::result(chosen_a.value);
+    Reductions<CustomReduction<Monoid0>>::Value chosen_e = Reductions<CustomReduction<Monoid0>>::identity();
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank) {
       const float terms[1][1] = {{absolute(v_[rank])}};
-      Reductions<OwnReduction<Monoid0>>::include(chosen_e, terms, {0, 1, rank});
+      Reductions<CustomReduction<Monoid0>>::include(chosen_e, terms, {0, 1, rank});
     }
     const float e = chosen_e.value[0];
     Reductions<AllColumns>::Value chosen_each = Reductions<AllColumns>::identity();

@@ -41,7 +41,7 @@ struct Program {
   template <int stage>
   using RowReductions = Reductions<>;
   template <int stage>
-  using GroupReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns, SmallestColumn, LogSumExp<false>, MomentsOfColumns, PlaceOfSmallest, AnyColumn, AllColumns, CountOfColumns, OwnReduction<Monoid0>>>::type;
+  using GroupReductions = typename TypeAt<stage - 1, Reductions<SumOfColumns, MinimumOfColumns, LogSumExp<false>, MomentsOfColumns, ArgminOfColumns, AnyColumn, AllColumns, CountOfColumns, CustomReduction<Monoid0>>>::type;
   struct Values {};
   struct Groups {
     float m;
@@ -88,10 +88,10 @@ struct Program {
     const float m = MomentsOfColumns::mean(partial.value + 6);
     const float v_ = MomentsOfColumns::variance(partial.value + 6);
     const float g = divide(SumOfColumns::result(partial.value), static_cast<float>(columns_of_group));
-    const float low = SmallestColumn::result(partial.value + 2);
+    const float low = MinimumOfColumns::result(partial.value + 2);
     const float l = LogSumExp<false>::result(partial.value + 3);
     const int n = CountOfColumns::result(partial.value + 14);
-    const int i = PlaceOfSmallest::result(partial.value + 10);
+    const int i = ArgminOfColumns::result(partial.value + 10);
     const bool some = AnyColumn::result(partial.value + 12);
     const float top = partial.value[15];
     const bool each = AllColumns::result(partial.value + 13);

@@ -35,7 +35,7 @@ struct Program {
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<OwnReduction<Monoid0>>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<CustomReduction<Monoid0>>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {

@@ -19,7 +19,7 @@ struct Program {
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<PlaceOfLargest>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<ArgmaxOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -49,7 +49,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const int i = PlaceOfLargest::result(partial.value);
+    const int i = ArgmaxOfColumns::result(partial.value);
     values.i = i;
   }
   template <typename Vector, int vector>

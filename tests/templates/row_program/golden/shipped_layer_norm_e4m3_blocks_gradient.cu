@@ -29,7 +29,7 @@ struct Program {
   template <int stage>
   using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsAroundAPivot>, Reductions<>, Reductions<PlainSumOfColumns, PlainSumOfColumns>>::type;
   template <int stage>
-  using GroupReductions = typename TypeAt<stage - 1, Reductions<>, Reductions<LargestColumn, PlainSumOfColumns, PlaceOfLargest>, Reductions<>>::type;
+  using GroupReductions = typename TypeAt<stage - 1, Reductions<>, Reductions<MaximumOfColumns, PlainSumOfColumns, ArgmaxOfColumns>, Reductions<>>::type;
   struct Values {
     float m;
     float t2;
@@ -100,12 +100,12 @@ struct Program {
   template <typename Vector>
   static __device__ __forceinline__ void derive_group(OfStage<2>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<2>::Value& partial, Groups& groups) {
-    const float largest = LargestColumn::result(partial.value);
+    const float largest = MaximumOfColumns::result(partial.value);
     const float q = maximum_or_nan(largest, 1e-12f) * 0.002232143f;
     const float t5 = PlainSumOfColumns::result(partial.value + 1);
     const float d_q = load_of_group<float, columns_of_group>(params.dscale_address, params.dscale_stride, params.row.cols, v) - (divide(divide(1.0f, q), q) * t5);
     const float d_largest = (1e-12f < largest) ? (d_q * 0.002232143f) : 0.0f;
-    const int t6 = PlaceOfLargest::result(partial.value + 2);
+    const int t6 = ArgmaxOfColumns::result(partial.value + 2);
     groups.q = q;
     groups.d_largest = d_largest;
     groups.t6 = t6;

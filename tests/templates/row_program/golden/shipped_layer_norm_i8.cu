@@ -22,7 +22,7 @@ struct Program {
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsOfColumns>, Reductions<LargestColumn>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsOfColumns>, Reductions<MaximumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -76,7 +76,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
-    const float largest = LargestColumn::result(partial.value);
+    const float largest = MaximumOfColumns::result(partial.value);
     const float q = divide(maximum_or_nan(largest, 1e-12f), 127.0f);
     values.q = q;
     values.by_q = NormalDivisor(q);

@@ -26,7 +26,7 @@ struct Program {
   static constexpr int sums = 2;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsAroundAPivot>, Reductions<LargestColumn, PlainSumOfColumns, PlaceOfLargest>, Reductions<PlainSumOfColumns, PlainSumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MomentsAroundAPivot>, Reductions<MaximumOfColumns, PlainSumOfColumns, ArgmaxOfColumns>, Reductions<PlainSumOfColumns, PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -96,12 +96,12 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
-    const float largest = LargestColumn::result(partial.value);
+    const float largest = MaximumOfColumns::result(partial.value);
     const float q = divide(maximum_or_nan(largest, 1e-12f), 127.0f);
     const float t5 = PlainSumOfColumns::result(partial.value + 1);
     const float d_q = values.dscale - (divide(divide(1.0f, q), q) * t5);
     const float d_largest = (1e-12f < largest) ? divide(d_q, 127.0f) : 0.0f;
-    const int t6 = PlaceOfLargest::result(partial.value + 2);
+    const int t6 = ArgmaxOfColumns::result(partial.value + 2);
     values.q = q;
     values.d_largest = d_largest;
     values.t6 = t6;

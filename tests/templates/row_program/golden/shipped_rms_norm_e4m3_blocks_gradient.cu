@@ -27,7 +27,7 @@ struct Program {
   template <int stage>
   using RowReductions = typename TypeAt<stage - 1, Reductions<PlainSumOfColumns>, Reductions<>, Reductions<PlainSumOfColumns>>::type;
   template <int stage>
-  using GroupReductions = typename TypeAt<stage - 1, Reductions<PlainSumOfColumns>, Reductions<LargestColumn, PlaceOfLargest>, Reductions<>>::type;
+  using GroupReductions = typename TypeAt<stage - 1, Reductions<PlainSumOfColumns>, Reductions<MaximumOfColumns, ArgmaxOfColumns>, Reductions<>>::type;
   struct Values {
     float t1;
     float v44;
@@ -101,11 +101,11 @@ struct Program {
   template <typename Vector>
   static __device__ __forceinline__ void derive_group(OfStage<2>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<2>::Value& partial, Groups& groups) {
-    const float largest = LargestColumn::result(partial.value);
+    const float largest = MaximumOfColumns::result(partial.value);
     const float q = maximum_or_nan(largest, 1e-12f) * 0.002232143f;
     const float d_q = load_of_group<float, columns_of_group>(params.dscale_address, params.dscale_stride, params.row.cols, v) - (divide(divide(values.t1, q), q) * groups.t4);
     const float d_largest = (1e-12f < largest) ? (d_q * 0.002232143f) : 0.0f;
-    const int t5 = PlaceOfLargest::result(partial.value + 1);
+    const int t5 = ArgmaxOfColumns::result(partial.value + 1);
     groups.q = q;
     groups.d_largest = d_largest;
     groups.t5 = t5;

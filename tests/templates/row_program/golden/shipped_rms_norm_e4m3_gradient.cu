@@ -24,7 +24,7 @@ struct Program {
   static constexpr int sums = 1;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<PlainSumOfColumns, PlainSumOfColumns>, Reductions<LargestColumn, PlaceOfLargest>, Reductions<PlainSumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<PlainSumOfColumns, PlainSumOfColumns>, Reductions<MaximumOfColumns, ArgmaxOfColumns>, Reductions<PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -91,11 +91,11 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<2>, const Params& params, int64 row, const RowReductions<2>::Value& partial,
       Values& values) {
-    const float largest = LargestColumn::result(partial.value);
+    const float largest = MaximumOfColumns::result(partial.value);
     const float q = divide(maximum_or_nan(largest, 1e-12f), 448.0f);
     const float d_q = values.dscale - (divide(divide(values.t1, q), q) * values.t4);
     const float d_largest = (1e-12f < largest) ? divide(d_q, 448.0f) : 0.0f;
-    const int t5 = PlaceOfLargest::result(partial.value + 1);
+    const int t5 = ArgmaxOfColumns::result(partial.value + 1);
     values.q = q;
     values.d_largest = d_largest;
     values.t5 = t5;

@@ -24,7 +24,7 @@ struct Program {
   template <int stage>
   using RowReductions = typename TypeAt<stage - 1, Reductions<PlainSumOfColumns>, Reductions<>>::type;
   template <int stage>
-  using GroupReductions = typename TypeAt<stage - 1, Reductions<>, Reductions<LargestColumn>>::type;
+  using GroupReductions = typename TypeAt<stage - 1, Reductions<>, Reductions<MaximumOfColumns>>::type;
   struct Values {
     float v6;
   };
@@ -78,7 +78,7 @@ struct Program {
   template <typename Vector>
   static __device__ __forceinline__ void derive_group(OfStage<2>, const Params& params, const Values& values, const Vector& v,
       const GroupReductions<2>::Value& partial, Groups& groups) {
-    const float largest = LargestColumn::result(partial.value);
+    const float largest = MaximumOfColumns::result(partial.value);
     const float q = maximum_or_nan(largest, 1e-12f) * 0.007874016f;
     groups.q = q;
     groups.by_q = NormalDivisor::of_group(q);

@@ -25,7 +25,7 @@ struct Program {
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn, PlainSumOfColumns>, Reductions<PlainSumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MaximumOfColumns, PlainSumOfColumns>, Reductions<PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -73,7 +73,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float v5 = LargestColumn::result(partial.value);
+    const float v5 = MaximumOfColumns::result(partial.value);
     const float t2 = PlainSumOfColumns::result(partial.value + 1);
     const float d_l = values.dlse_out + (values.dloss * t2);
     values.v5 = v5;

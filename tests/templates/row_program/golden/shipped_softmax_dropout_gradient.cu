@@ -22,7 +22,7 @@ struct Program {
   static constexpr int sums = 0;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>, Reductions<PlainSumOfColumns>, Reductions<PlainSumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MaximumOfColumns>, Reductions<PlainSumOfColumns>, Reductions<PlainSumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -67,7 +67,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float v9 = LargestColumn::result(partial.value);
+    const float v9 = MaximumOfColumns::result(partial.value);
     values.v9 = v9;
     values.v14 = (v9 - v9) == 0.0f;
   }

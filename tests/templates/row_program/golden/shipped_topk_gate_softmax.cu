@@ -21,7 +21,7 @@ struct Program {
   static constexpr int columns_of_group = 1;
   static constexpr int columns_chosen = 8;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, ListReductions<LargestColumn, TopColumns<columns_chosen, 0>>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, ListReductions<MaximumOfColumns, TopColumns<columns_chosen, 0>>, Reductions<SumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -54,7 +54,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float v1 = LargestColumn::result(partial.value);
+    const float v1 = MaximumOfColumns::result(partial.value);
     float v_[columns_chosen];
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)

@@ -86,13 +86,13 @@ struct Program {
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)
       a[rank] = TopColumns<columns_chosen, 2>::template more<0>(partial.value, rank);
-    Reductions<PlaceOfLargest>::Value chosen_best = Reductions<PlaceOfLargest>::identity();
+    Reductions<ArgmaxOfColumns>::Value chosen_best = Reductions<ArgmaxOfColumns>::identity();
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank) {
       const float terms[1][1] = {{a[rank] + values.bonus[rank]}};
-      Reductions<PlaceOfLargest>::include(chosen_best, terms, {0, 1, rank});
+      Reductions<ArgmaxOfColumns>::include(chosen_best, terms, {0, 1, rank});
     }
-    const int best = PlaceOfLargest::result(chosen_best.value);
+    const int best = ArgmaxOfColumns::result(chosen_best.value);
     int i[columns_chosen];
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)

@@ -82,13 +82,13 @@ struct Program {
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)
       v_[rank] = TopColumns<columns_chosen, 1>::value(partial.value, rank);
-    Reductions<SmallestColumn>::Value chosen_low = Reductions<SmallestColumn>::identity();
+    Reductions<MinimumOfColumns>::Value chosen_low = Reductions<MinimumOfColumns>::identity();
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank) {
       const float terms[1][1] = {{v_[rank]}};
-      Reductions<SmallestColumn>::include(chosen_low, terms, {0, 1, rank});
+      Reductions<MinimumOfColumns>::include(chosen_low, terms, {0, 1, rank});
     }
-    const float low = SmallestColumn::result(chosen_low.value);
+    const float low = MinimumOfColumns::result(chosen_low.value);
 #pragma unroll
     for (int rank = 0; rank < columns_chosen; ++rank)
       values.i[rank] = i[rank];

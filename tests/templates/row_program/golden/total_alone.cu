@@ -19,7 +19,7 @@ struct Program {
   static constexpr int totals = 1;
   static constexpr int columns_of_group = 1;
   template <int stage>
-  using RowReductions = typename TypeAt<stage - 1, Reductions<LargestColumn>, Reductions<SumOfColumns>>::type;
+  using RowReductions = typename TypeAt<stage - 1, Reductions<MaximumOfColumns>, Reductions<SumOfColumns>>::type;
   template <int stage>
   using GroupReductions = Reductions<>;
   struct Values {
@@ -66,7 +66,7 @@ struct Program {
   }
   static __device__ __forceinline__ void derive(OfStage<1>, const Params& params, int64 row, const RowReductions<1>::Value& partial,
       Values& values) {
-    const float v2 = LargestColumn::result(partial.value);
+    const float v2 = MaximumOfColumns::result(partial.value);
     values.v2 = v2;
     values.v8 = (v2 - v2) == 0.0f;
   }
