@@ -14,6 +14,11 @@ Variant variant_of(const Value& named) {
   return config.variant;
 }
 
+/// Returns false for warps of a persistent grid without min_blocks, which is optional for other warps.
+bool has_bound(const TypedConfig& config, const Config& partial, const Shape& shape) {
+  return config.variant != Variant::warp || !config.bounds_registers(shape) || partial.fields.contains("min_blocks");
+}
+
 }  // namespace
 
 Config complete_config(const Config& partial, const Shape& shape, const DeviceInfo& device) {
@@ -21,7 +26,7 @@ Config complete_config(const Config& partial, const Shape& shape, const DeviceIn
   // Recorded configurations are complete. The default, which takes longest, is not needed for them.
   if (named_variant != nullptr && is_complete<TypedConfig>(partial, variant_of(*named_variant)))
     if (const TypedConfig given = TypedConfig::parse(partial);
-        given.to_config() == partial && why_invalid(given, shape, device).empty())
+        given.to_config() == partial && has_bound(given, partial, shape) && why_invalid(given, shape, device).empty())
       return partial;
   const Value* const named_capacity = partial.fields.find("capacity");
   const bool has_capacity = named_capacity != nullptr && *named_capacity != Value(std::int64_t{0});
@@ -41,7 +46,10 @@ Config complete_config(const Config& partial, const Shape& shape, const DeviceIn
   typed = TypedConfig::parse(config);  // rejects unknown fields and values
   if (typed.access == Access::staged && !partial.fields.contains("load")) typed.load = LoadHint::plain;
   // A pinned block size must not fail because of the register bound of another block size.
-  if (typed.bounds_registers() && !partial.fields.contains("min_blocks")) lower_min_blocks(typed, shape, device);
+  if (!partial.fields.contains("min_blocks")) {
+    bound_persistent_warps(typed, shape, device);
+    if (typed.bounds_registers(shape)) lower_min_blocks(typed, shape, device);
+  }
   // The distance depends on the bytes of a block.
   if (!has_capacity && !partial.fields.contains("prefetch_blocks"))
     typed.prefetch_blocks = default_prefetch(typed, shape, device);

@@ -78,11 +78,8 @@ void describe(const TypedConfig& c, Description& d) {
            .range = {0, 1},
            .required = true,
            .only_with = with_pipeline});
-  FieldFacts min_blocks{
-      .meaning = "resident blocks per multiprocessor that bound a thread's registers",
-      .range = {1, 32},
-      .only_with = with({block, hybrid, cluster, grid, two_pass, split, pipeline, persistent}, "a variant but warp")};
-  if (c.holds_row()) {
+  FieldFacts min_blocks{.meaning = "resident blocks per multiprocessor that bound a thread's registers", .range = {1, 32}};
+  if (c.holds_row() && c.variant != warp) {
     min_blocks.required = true;
     d.field("min_blocks", c.min_blocks, min_blocks);
   } else {
@@ -216,6 +213,11 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   if (halved) elements /= 2;
   if (variant == Variant::persistent) around += batch * (2 * shape.exchanged_floats + 4);
   if (holds_row()) elements += vectors_per_thread(shape) * shape.vector() * shape.column_sums + 2 * shape.totals;
+  if (variant == Variant::warp && shape.column_sums > 0) {
+    // Addresses and predicates of more accesses are kept for the next rows.
+    const std::int64_t few = shape.vector() > 1 ? 2 : 8, more = std::max(vectors_per_thread(shape) - few, std::int64_t{0});
+    around += 4 * shape.column_sums * static_cast<int>(std::min<std::int64_t>(more, 16));
+  }
   return static_cast<int>(std::min<std::int64_t>(elements, 4096)) + around;
 }
 

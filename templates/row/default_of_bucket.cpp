@@ -184,6 +184,7 @@ TypedConfig capacity_config(const Shape& shape, const DeviceInfo& device) {
   longest.pipeline_part_bytes = 0;  // the pipeline's layout of shared memory depends on the width
   TypedConfig config = default_config(longest, device);
   config = for_capacity(config, longest, device);
+  bound_persistent_warps(config, longest, device);
   config.stagger_bytes_per_ns = default_stagger(config, longest, device);
   config.prefetch_blocks = default_prefetch(config, longest, device);
   config.capacity = longest.cols;

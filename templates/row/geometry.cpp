@@ -22,6 +22,10 @@ void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& 
   config.min_blocks = std::clamp(std::min(by_registers, by_threads), 1, 32);
 }
 
+void bound_persistent_warps(TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
+  if (config.variant == Variant::warp && config.bounds_registers(shape)) bound_registers(config, config.view(shape), device);
+}
+
 bool fill_chip(TypedConfig& config, int threads, int blocks, const Shape& shape, const DeviceInfo& device) {
   config.registers = may_pack(shape) ? Registers::packed : Registers::float32;
   return fill_registers(config, threads, blocks, shape, device);

@@ -57,6 +57,8 @@ int resident_warps(const TypedConfig& config, const Shape& shape, const DeviceIn
 /// Sets min_blocks to the number of blocks that registers and threads allow, so that the compiler does not use more
 /// registers than necessary.
 void bound_registers(TypedConfig& config, const Shape& shape, const DeviceInfo& device);
+/// The same for warps of a persistent grid, whose blocks have to be resident at once; other configurations stay as they are.
+void bound_persistent_warps(TypedConfig& config, const Shape& shape, const DeviceInfo& device);
 
 /// hybrid, cluster, grid: fits `blocks` blocks of `threads` threads on a multiprocessor. Keeps as much of the row in
 /// registers as they allow, and the rest in shared memory. Returns false if the row does not fit, or (hybrid) if it fits

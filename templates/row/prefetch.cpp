@@ -13,7 +13,7 @@
 
 namespace tunesmith::row {
 int resident_blocks(const TypedConfig& config, const Shape& shape) {
-  if (config.bounds_registers()) return config.min_blocks;
+  if (config.bounds_registers(shape)) return config.min_blocks;
   constexpr std::int64_t registers = 65536, threads = 2048, blocks = 32, smem_bytes = 227 << 10, reserved = 1 << 10;
   const std::int64_t by_registers = registers / (std::int64_t{config.registers_needed(shape)} * config.threads);
   const std::int64_t by_memory = smem_bytes / (config.smem_bytes(shape) + reserved);

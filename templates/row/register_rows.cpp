@@ -22,6 +22,20 @@ std::int64_t vectors_of_lane_of_several(const Shape& shape) {
   return vectors <= most_alone ? 1 : vectors <= 32 ? 2 : 3;
 }
 
+/// Returns the most vectors of each input that a lane takes next to its sums over rows: 32 bytes, or half as many more if
+/// fewer vectors of lanes are then beyond the end of the row. Above 8 accesses, the compiler keeps the addresses and
+/// predicates of all of them for the next rows.
+std::int64_t vectors_of_summing_lane(const Shape& shape) {
+  constexpr std::int64_t bytes = 32, most_accesses = 8;
+  const std::int64_t few = std::clamp(bytes / (shape.vector() * size_of(shape.input)), std::int64_t{1}, most_accesses);
+  const std::int64_t more = std::min(few + (few + 1) / 2, most_accesses);
+  const auto slots = [&](std::int64_t most) {
+    const std::int64_t vectors = shape.vectors_per_row(), lanes = threads_for(vectors, most, 1, 32);
+    return lanes * ((vectors + lanes - 1) / lanes);
+  };
+  return slots(more) < slots(few) ? more : few;
+}
+
 /// Returns the most vectors of each input that a lane takes. More reach further apart, and a row of an odd number of 16
 /// bytes begins in the middle of a sector: on an H100, 9 vectors in two lanes take 1.24 times as long as in four. The
 /// exchanges of losses and logarithms cost more than a few more loads (bench/LOG.md).
@@ -30,8 +44,7 @@ std::int64_t vectors_of_lane(const Shape& shape) {
   const std::int64_t vectors = shape.vectors_per_row();
   if (shape.chosen_columns > 0) return std::max(1, static_cast<int>(wanted_values_of_warps(shape)) / shape.vector());
   if (!shape.writes && shape.reduces) return 6;
-  // More lanes would hold fewer rows at a time, next to their sums.
-  if (shape.sums_rows() && shape.vector() == 8) return 4;
+  if (shape.sums_rows()) return vectors_of_summing_lane(shape);
   if (shape.inputs > 1) return vectors_of_lane_of_several(shape);
   if (shape.keeps_exponentials) return vectors <= 12 ? (wide ? 3 : 4) : wide ? 5 : 6;
   if (shape.logarithm && !wide && !has_whole_lines(shape)) return 4;
@@ -52,6 +65,7 @@ TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::warp;
   config.threads = size_of(shape.input) >= 4 && shape.writes ? 64 : 128;
+  if (shape.sums_rows()) config.threads = shape.vector() == 1 ? 256 : 128;
   const std::int64_t vectors = shape.vectors_per_row();
   config.lanes = threads_for(vectors, vectors_of_lane(shape), vectors > vectors_of_lone_lane(shape) ? 2 : 1, 32);
   if (why_invalid(config, shape, device).empty()) return config;
@@ -80,6 +94,20 @@ std::optional<TypedConfig> two_rows_block(const Shape& shape, const DeviceInfo& 
   config.registers = Registers::packed;
   if (!may_pack(shape) || config.vectors_per_thread(shape) != vectors || !why_invalid(config, shape, device).empty())
     return std::nullopt;
+  return with_hints(config, shape, device);
+}
+
+std::optional<TypedConfig> narrow_summing_block(const Shape& shape, const DeviceInfo& device) {
+  constexpr std::int64_t least_cols = 192, most_elements = 17;  // of a thread
+  const bool single = shape.vector() == 1, narrow = size_of(shape.input) < 4;
+  const std::int64_t most_threads = single && narrow ? 64 : 256;
+  if (!shape.sums_rows() || shape.wide() || shape.vector() > 2 || shape.cols <= least_cols ||
+      shape.cols > most_elements * most_threads)
+    return std::nullopt;
+  TypedConfig config;
+  config.threads = threads_for(shape.cols, most_elements, 32, static_cast<int>(most_threads));
+  bound_registers(config, shape, device);
+  if (!why_invalid(config, shape, device).empty()) return std::nullopt;
   return with_hints(config, shape, device);
 }
 

@@ -108,7 +108,8 @@ class Geometries {
 
   bool fits_easily() const { return row_bytes(shape_) <= easy_bytes; }
 
-  void add(const TypedConfig& config) {
+  void add(TypedConfig config) {
+    bound_persistent_warps(config, shape_, device_);
     if (why_invalid(config, shape_, device_).empty()) result_.push_back(config);
   }
 
@@ -128,7 +129,7 @@ class Geometries {
       config.access = access;
       const Shape shape = config.view(shape_);
       if (config.vectors_per_thread(shape) * shape.inputs > 64 || shape.vector() > 2) continue;
-      if (config.bounds_registers()) bound_registers(config, shape, device_);
+      if (config.bounds_registers(shape_)) bound_registers(config, shape, device_);
       add(config);
     }
   }

@@ -139,12 +139,11 @@ std::string stagger(const TypedConfig& config, const Shape& shape, const std::st
 
 std::string kernel(const TypedConfig& config, const std::string& entry, const std::string& params,
                    const std::string& function, const std::string& arguments, const StagedRowsOf& staged) {
-  const int min_blocks = config.bounds_registers() ? config.min_blocks : 1;
   const int threads = config.threads + (config.variant == Variant::pipeline ? pipeline_extra_threads : 0);
   const std::string call = "tunesmith::" + function + "<" + arguments + ">";
-  return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", " + std::to_string(min_blocks) +
-         ")\n" + entry + "(const __grid_constant__ tunesmith::" + params + " params) {\n" +
-         stagger(config, staged.shape, params) +
+  return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", " +
+         std::to_string(config.min_blocks) + ")\n" + entry + "(const __grid_constant__ tunesmith::" + params +
+         " params) {\n" + stagger(config, staged.shape, params) +
          (staged.shape.staged_rows > 0 ? staged_kernel(config, staged, params, call) : "  " + call + "(params);\n") + "}\n";
 }
 

@@ -87,7 +87,7 @@ std::int64_t static_exchange_bytes(const TypedConfig& config, const Shape& shape
 }
 
 std::string why_not_resident(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  const int blocks = config.bounds_registers() ? config.min_blocks : 1;
+  const int blocks = config.min_blocks;
   const int threads = config.threads + (config.variant == Variant::pipeline ? pipeline_extra_threads : 0);
   if (blocks * threads > device.max_threads_per_sm)
     return "min_blocks is " + number(blocks) + " of " + number(threads) + " threads; a multiprocessor holds " +

@@ -19,8 +19,6 @@ constexpr int threads = 512, columns = 8;
 std::int64_t resident_groups(const row::TypedConfig& config, const row::Shape& shape, const DeviceInfo& device) {
   if (config.variant == row::Variant::persistent) return row::persistent_groups(config, shape.rows, device);
   int blocks_per_sm = config.min_blocks;
-  if (config.variant == row::Variant::warp)
-    blocks_per_sm = std::min(row::resident_warps(config, shape, device) * 32, device.max_threads_per_sm) / config.threads;
   if (config.variant == row::Variant::two_pass && config.blocks_per_sm > 0) blocks_per_sm = config.blocks_per_sm;
   const bool shares_row = config.variant == row::Variant::cluster || config.variant == row::Variant::grid;
   return std::max<std::int64_t>(1, blocks_per_sm * device.sm_count / (shares_row ? config.blocks_per_row : 1));

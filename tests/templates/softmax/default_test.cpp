@@ -128,9 +128,6 @@ TEST(SoftmaxDefault, ShortAlignedRowsHaveFewVectorsInEachLane) {
              {"log_softmax", "cols=104,dtype=bf16", "variant=warp,threads=128,lanes=4,"},
              {"add_rms_norm", "cols=104,dtype=bf16", "variant=warp,threads=128,lanes=16,"},
              {"add_layer_norm", "cols=104,dtype=bf16", "variant=warp,threads=128,lanes=8,"},
-             {"layer_norm_gradient", "cols=128,dtype=bf16", "variant=warp,threads=128,lanes=4,"},
-             {"rms_norm_gradient", "cols=192,dtype=bf16", "variant=warp,threads=128,lanes=8,"},
-             {"rms_norm_gradient", "cols=100,dtype=bf16", "variant=warp,threads=128,lanes=16,"},
              {"rms_norm", "cols=64,dtype=bf16,weight=1", "variant=warp,threads=128,lanes=4,"},
              {"layer_norm", "cols=64,dtype=bf16", "variant=warp,threads=128,lanes=4,"},
              {"cross_entropy", "cols=32", "variant=warp,threads=128,lanes=2,"},
@@ -143,6 +140,25 @@ TEST(SoftmaxDefault, ShortAlignedRowsHaveFewVectorsInEachLane) {
              {"cross_entropy", "cols=56,gradient=in_place", "variant=warp,threads=64,lanes=4,"},
              {"cross_entropy", "cols=2000,dtype=bf16,gradient=in_place",
               "variant=block,threads=64,min_blocks=16,registers=float32,"},
+         });
+}
+
+// The grid is persistent, so that its blocks have to be resident at once: min_blocks bounds their registers.
+TEST(SoftmaxDefault, RowsWithSumsOverRowsHaveResidentBlocks) {
+  expect(default_of, "rows=100000,",
+         {
+             {"layer_norm_gradient", "cols=128,dtype=bf16", "variant=warp,threads=128,lanes=8,min_blocks=4,"},
+             {"layer_norm_gradient", "cols=96,dtype=bf16", "variant=warp,threads=128,lanes=4,min_blocks=3,"},
+             {"layer_norm_gradient", "cols=128", "variant=warp,threads=128,lanes=16,min_blocks=6,"},
+             {"layer_norm_gradient", "cols=512", "variant=warp,threads=128,lanes=32,min_blocks=4,"},
+             {"rms_norm_gradient", "cols=192,dtype=bf16", "variant=warp,threads=128,lanes=8,min_blocks=4,"},
+             {"rms_norm_gradient", "cols=100,dtype=bf16", "variant=warp,threads=128,lanes=8,min_blocks=4,"},
+             {"rms_norm_gradient", "cols=77,dtype=bf16", "variant=warp,threads=256,lanes=16,min_blocks=4,"},
+             {"rms_norm_gradient", "cols=1024,dtype=bf16", "variant=warp,threads=128,lanes=32,min_blocks=3,"},
+             {"layer_norm_gradient", "cols=1024,dtype=bf16", "variant=persistent,threads=128,"},
+             {"layer_norm_gradient", "cols=333", "variant=block,threads=32,min_blocks=20,"},
+             {"rms_norm_gradient", "cols=1030", "variant=block,threads=64,min_blocks=8,"},
+             {"rms_norm_gradient", "cols=3001,dtype=bf16", "variant=block,threads=128,min_blocks=4,"},
          });
 }
 
