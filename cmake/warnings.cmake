@@ -9,8 +9,25 @@ function(tunesmith_warnings target)
     -Wnon-virtual-dtor -Woverloaded-virtual $<$<BOOL:${TUNESMITH_WERROR}>:-Werror>)
 endfunction()
 
+# tunesmith_unity(target): compiles the sources of a folder together, because headers take most of a compilation's time. Names
+# in anonymous namespaces are therefore unique in their folder. TUNESMITH_UNITY=OFF compiles each source alone, which is faster
+# while one source changes often.
+function(tunesmith_unity target)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  foreach(source ${sources})
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE)
+    cmake_path(GET source PARENT_PATH folder)
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder})
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${TUNESMITH_UNITY} UNITY_BUILD_MODE GROUP)
+endfunction()
+
 function(tunesmith_library target)
   add_library(${target} STATIC ${ARGN})
+  tunesmith_unity(${target})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR} ${TUNESMITH_INCLUDE_FOLDERS})
   tunesmith_warnings(${target})
 endfunction()

@@ -12,7 +12,7 @@ namespace {
 
 using Verdict = Finding::Verdict;
 
-constexpr Milliseconds step_limit{5000};
+constexpr Milliseconds check_limit{5000};
 
 std::string ms_text(Deadline start) {
   std::array<char, 32> text{};
@@ -46,12 +46,12 @@ class Examination {
       add("signing key", Verdict::warning, "none: this host writes nothing, because nobody would use it; say mode=ro");
 
     Deadline start = Clock::now();
-    client_ = Client::open(url_, after(step_limit));
+    client_ = Client::open(url_, after(check_limit));
     const bool is_slow = Clock::now() - start > url_.connect;
     add("connection", is_slow ? Verdict::warning : Verdict::good,
         ms_text(start) + (is_slow ? ", more than connect_ms allows" : ""));
     start = Clock::now();
-    client_->call({"PING"}, after(step_limit));
+    client_->call({"PING"}, after(check_limit));
     add("round trip", Clock::now() - start > url_.record ? Verdict::warning : Verdict::good, ms_text(start));
     check_server(add);
     check_reading(add);
@@ -62,7 +62,7 @@ class Examination {
  private:
   template <typename Add>
   void check_server(const Add& add) {
-    const std::vector<Reply> replies = client_->call_all({{"INFO", "server"}, {"INFO", "memory"}}, after(step_limit));
+    const std::vector<Reply> replies = client_->call_all({{"INFO", "server"}, {"INFO", "memory"}}, after(check_limit));
     if (replies[0].is_error()) {
       add("server", Verdict::good, "its user may not ask for INFO");
       return;
@@ -77,8 +77,8 @@ class Examination {
 
   template <typename Add>
   void check_reading(const Add& add) {
-    client_->call({"HGET", values_.keys().prefix() + "t:check", "0,0"}, after(step_limit));
-    client_->call({"GET", values_.keys().prefix() + "b:check"}, after(step_limit));
+    client_->call({"HGET", values_.keys().prefix() + "t:check", "0,0"}, after(check_limit));
+    client_->call({"GET", values_.keys().prefix() + "b:check"}, after(check_limit));
     add("reading", Verdict::good, "namespace '" + url_.name_space + "'");
   }
 
@@ -87,12 +87,12 @@ class Examination {
     const std::string key = values_.keys().prefix() + "check:" + new_token(), hash = key + ":hash";
     const Label label{Kind::job, url_.name_space, key};
     const std::string sealed = seal(label, "check", 0, values_.credentials().signing_key());
-    client_->call({"SET", key, sealed, "EX", "10", "NX"}, after(step_limit));
-    const auto opened = unseal(client_->call({"GET", key}, after(step_limit)).text, label, values_.credentials().trust);
-    client_->call({"HSETNX", hash, "f", "v"}, after(step_limit));
-    client_->call({"EXPIRE", hash, "10"}, after(step_limit));
-    client_->evaluate("return 1", {key}, {}, after(step_limit));
-    client_->call({"DEL", key, hash}, after(step_limit));
+    client_->call({"SET", key, sealed, "EX", "10", "NX"}, after(check_limit));
+    const auto opened = unseal(client_->call({"GET", key}, after(check_limit)).text, label, values_.credentials().trust);
+    client_->call({"HSETNX", hash, "f", "v"}, after(check_limit));
+    client_->call({"EXPIRE", hash, "10"}, after(check_limit));
+    client_->evaluate("return 1", {key}, {}, after(check_limit));
+    client_->call({"DEL", key, hash}, after(check_limit));
     if (std::holds_alternative<Value>(opened))
       add("writing", Verdict::good, values_.may_write_binaries() ? "signed" : "not signed");
     else
@@ -101,7 +101,7 @@ class Examination {
 
   template <typename Add>
   void check_generation(const Add& add) {
-    const Reply reply = client_->call({"GET", values_.keys().generation(url_.generation)}, after(step_limit));
+    const Reply reply = client_->call({"GET", values_.keys().generation(url_.generation)}, after(check_limit));
     if (reply.is_nil()) {
       add("generation", Verdict::failed, "the server has no generation '" + url_.generation + "'");
       return;

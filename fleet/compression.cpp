@@ -7,15 +7,15 @@
 namespace tunesmith::fleet {
 namespace {
 
-const Bytef* bytes_of(std::string_view text) { return reinterpret_cast<const Bytef*>(text.data()); }
-Bytef* bytes_of(std::string& text) { return reinterpret_cast<Bytef*>(text.data()); }
+const Bytef* zlib_bytes(std::string_view text) { return reinterpret_cast<const Bytef*>(text.data()); }
+Bytef* zlib_bytes(std::string& text) { return reinterpret_cast<Bytef*>(text.data()); }
 
 }  // namespace
 
 std::string compress(std::string_view bytes) {
   uLongf size = compressBound(bytes.size());
   std::string packed(size, '\0');
-  if (compress2(bytes_of(packed), &size, bytes_of(bytes), bytes.size(), 3) != Z_OK) throw std::bad_alloc();
+  if (compress2(zlib_bytes(packed), &size, zlib_bytes(bytes), bytes.size(), 3) != Z_OK) throw std::bad_alloc();
   packed.resize(size);
   return packed;
 }
@@ -26,7 +26,8 @@ std::optional<std::string> decompress(std::string_view bytes, std::size_t size) 
   std::string plain(size, '\0');
   uLongf produced = size;
   uLong used = bytes.size();
-  if (uncompress2(bytes_of(plain), &produced, bytes_of(bytes), &used) != Z_OK || produced != size || used != bytes.size())
+  if (uncompress2(zlib_bytes(plain), &produced, zlib_bytes(bytes), &used) != Z_OK || produced != size ||
+      used != bytes.size())
     return std::nullopt;
   return plain;
 }

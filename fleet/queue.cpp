@@ -11,28 +11,24 @@
 #include "tunesmith/error.h"
 
 namespace tunesmith::fleet {
+
+/// An entry of the stream.
+struct QueueEntry {
+  std::string entry_id, job_id, value;
+};
+
+/// An entry that this worker has taken.
+struct TakenEntry {
+  QueueEntry entry;
+  std::string worker;
+};
+
 namespace {
 
 constexpr Milliseconds step_limit{5000};
 const std::string group = "workers";
 const std::string state_ttl_s = "604800";  // a week: longer than anybody waits
 constexpr std::size_t most_dead = 1000;
-
-std::int64_t unix_seconds() {
-  namespace chrono = std::chrono;
-  return chrono::duration_cast<chrono::seconds>(chrono::system_clock::now().time_since_epoch()).count();
-}
-
-/// An entry of the stream.
-struct Entry {
-  std::string entry_id, job_id, value;
-};
-
-/// An entry that this worker has taken.
-struct Taken {
-  Entry entry;
-  std::string worker;
-};
 
 /// Changes the claim of worker ARGV[3] on the entry ARGV[2]: it was idle for ARGV[4] ms and is delivered ARGV[5] times.
 /// Returns 0 if the worker has lost it. With KEYS[2], the job waits then.
@@ -43,9 +39,9 @@ const std::string claim_again_script =
 // Longer than any patience, so that the next worker takes the job.
 const std::string idle_for_all_ms = "864000000";
 
-std::optional<Entry> parse_entry(const Reply& reply) {
+std::optional<QueueEntry> parse_entry(const Reply& reply) {
   if (reply.elements.size() != 2 || reply.elements[1].elements.size() < 4) return std::nullopt;
-  Entry entry{reply.elements[0].text, {}, {}};
+  QueueEntry entry{reply.elements[0].text, {}, {}};
   const std::vector<Reply>& fields = reply.elements[1].elements;
   for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
     if (fields[i].text == "id") entry.job_id = fields[i + 1].text;
@@ -90,7 +86,7 @@ struct Queue::State {
     from.call({"XACK", stream, group, entry_id}, after(step_limit));
     from.call({"XDEL", stream, entry_id}, after(step_limit));
   }
-  void bury(Client& from, const Entry& entry, const std::string& payload, const std::string& error) const {
+  void bury(Client& from, const QueueEntry& entry, const std::string& payload, const std::string& error) const {
     ByteWriter letter;
     letter.add(entry.job_id).add(payload).add(error);
     from.call({"LPUSH", dead, letter.bytes()}, after(step_limit));
@@ -98,14 +94,14 @@ struct Queue::State {
     set_state(from, entry.job_id, "dead " + error);
     remove(from, entry.entry_id);
   }
-  std::optional<Entry> claim(Client& from, const std::string& worker, Milliseconds patience);
-  std::optional<Entry> read(Client& from, const std::string& worker, Milliseconds wait) const;
+  std::optional<QueueEntry> claim(Client& from, const std::string& worker, Milliseconds patience);
+  std::optional<QueueEntry> read(Client& from, const std::string& worker, Milliseconds wait) const;
 
   const RemoteUrl url;
   const SharedValues values;
   const std::string stream, dead;
   std::unique_ptr<Client> client;
-  std::map<std::string, Taken> taken;  // by job id
+  std::map<std::string, TakenEntry> taken;  // by job id
 };
 
 Queue::Queue(const RemoteUrl& url, std::string name) : state_(std::make_unique<State>(url, std::move(name))) {}
@@ -140,14 +136,14 @@ JobState Queue::state(const std::string& id) {
   return {};
 }
 
-std::optional<Entry> Queue::State::claim(Client& from, const std::string& worker, Milliseconds patience) {
+std::optional<QueueEntry> Queue::State::claim(Client& from, const std::string& worker, Milliseconds patience) {
   const Reply reply = from.call({"XAUTOCLAIM", stream, group, worker, std::to_string(patience.count()), "0-0", "COUNT", "1"},
                                 after(step_limit));
   if (reply.elements.size() < 2 || reply.elements[1].elements.empty()) return std::nullopt;
   return parse_entry(reply.elements[1].elements[0]);
 }
 
-std::optional<Entry> Queue::State::read(Client& from, const std::string& worker, Milliseconds wait) const {
+std::optional<QueueEntry> Queue::State::read(Client& from, const std::string& worker, Milliseconds wait) const {
   Command command{"XREADGROUP", "GROUP", group, worker, "COUNT", "1"};
   if (wait.count() > 0) command.insert(command.end(), {"BLOCK", std::to_string(wait.count())});
   command.insert(command.end(), {"STREAMS", stream, ">"});
@@ -159,7 +155,7 @@ std::optional<Entry> Queue::State::read(Client& from, const std::string& worker,
 
 std::optional<Job> Queue::take(const std::string& worker, Milliseconds patience, Milliseconds wait) {
   return state_->with_server([&](Client& client) -> std::optional<Job> {
-    std::optional<Entry> entry = state_->claim(client, worker, patience);
+    std::optional<QueueEntry> entry = state_->claim(client, worker, patience);
     if (!entry) entry = state_->read(client, worker, wait);
     if (!entry) return std::nullopt;
     if (const auto own = state_->taken.find(entry->job_id);
@@ -189,7 +185,7 @@ std::optional<Job> Queue::take(const std::string& worker, Milliseconds patience,
 bool Queue::renew(const Job& job, bool begun) {
   const auto found = state_->taken.find(job.id);
   if (found == state_->taken.end()) return false;
-  const Taken& taken = found->second;
+  const TakenEntry& taken = found->second;
   const bool is_ours = state_->with_server([&](Client& client) {
     return client
                .evaluate(claim_again_script, {state_->stream},
@@ -204,7 +200,7 @@ bool Queue::renew(const Job& job, bool begun) {
 void Queue::give_back(const Job& job) {
   const auto found = state_->taken.find(job.id);
   if (found == state_->taken.end()) return;
-  const Taken taken = found->second;
+  const TakenEntry taken = found->second;
   state_->taken.erase(found);
   state_->with_server([&](Client& client) {
     client.evaluate(
@@ -217,7 +213,7 @@ void Queue::give_back(const Job& job) {
 void Queue::finish(const Job& job, const JobResult& result) {
   const auto found = state_->taken.find(job.id);
   if (found == state_->taken.end()) return;
-  const Entry entry = found->second.entry;
+  const QueueEntry entry = found->second.entry;
   state_->taken.erase(found);
   state_->with_server([&](Client& client) {
     if (result.kind == JobResult::Kind::done) {

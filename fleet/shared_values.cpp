@@ -8,11 +8,6 @@
 namespace tunesmith::fleet {
 namespace {
 
-std::int64_t unix_seconds() {
-  namespace chrono = std::chrono;
-  return chrono::duration_cast<chrono::seconds>(chrono::system_clock::now().time_since_epoch()).count();
-}
-
 // Replaces a value unless another host has replaced it since it was read.
 const std::string replace_field =
     "if redis.call('HGET',KEYS[1],ARGV[1])==ARGV[2] then redis.call('HSET',KEYS[1],ARGV[1],ARGV[3]) return 1 end return 0";

@@ -16,7 +16,7 @@
 namespace tunesmith::fleet {
 namespace {
 
-struct Free {
+struct FreeTls {
   void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
   void operator()(SSL* session) const { SSL_free(session); }
 };
@@ -46,8 +46,8 @@ class TlsStream final : public Stream {
   std::string why_failed() const;
 
   std::unique_ptr<Socket> socket_;
-  std::unique_ptr<SSL_CTX, Free> context_;
-  std::unique_ptr<SSL, Free> session_;
+  std::unique_ptr<SSL_CTX, FreeTls> context_;
+  std::unique_ptr<SSL, FreeTls> session_;
   BIO* in_ = nullptr;   // owned by session_
   BIO* out_ = nullptr;  // owned by session_
 };

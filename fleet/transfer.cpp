@@ -14,13 +14,13 @@ namespace tunesmith::fleet {
 namespace {
 
 // People wait for these commands; a hung server should still not hold them for long.
-constexpr Milliseconds step_limit{10'000};
+constexpr Milliseconds transfer_limit{10'000};
 constexpr std::size_t batch = 128;
 
 template <typename Work>
 auto with_server(const RemoteUrl& url, const Work& work) {
   try {
-    const std::unique_ptr<Client> client = Client::open(url, after(step_limit));
+    const std::unique_ptr<Client> client = Client::open(url, after(transfer_limit));
     return work(*client);
   } catch (const RemoteError& error) {
     throw Error(ErrorCode::io, url.address(), ": ", error.what());
@@ -32,7 +32,7 @@ std::vector<std::string> keys_with(Client& client, const std::string& prefix) {
   std::vector<std::string> keys;
   std::string cursor = "0";
   do {
-    const Reply reply = client.call({"SCAN", cursor, "MATCH", prefix + "*", "COUNT", "1000"}, after(step_limit));
+    const Reply reply = client.call({"SCAN", cursor, "MATCH", prefix + "*", "COUNT", "1000"}, after(transfer_limit));
     if (reply.elements.size() != 2) throw RemoteError(Failure::protocol, "SCAN was not answered as expected");
     cursor = reply.elements[0].text;
     for (const Reply& key : reply.elements[1].elements) keys.push_back(key.text);
@@ -52,7 +52,7 @@ void push_generation(Client& client, const SharedValues& values, Cache& cache, c
   const std::string key = values.keys().generation(options.generation);
   Command command{"SET", key, values.seal_generation(generation, options.generation)};
   if (!options.replace) command.emplace_back("NX");
-  if (client.call(command, after(step_limit)).is_nil())
+  if (client.call(command, after(transfer_limit)).is_nil())
     throw Error(ErrorCode::invalid_argument, "generation '", options.generation,
                 "' exists; generations do not change: choose another name, or --replace it");
 }
@@ -65,7 +65,7 @@ void push_binaries(Client& client, const SharedValues& values, Cache& cache, Ove
     std::vector<Command> commands;
     for (std::size_t i = first; i < last; ++i)
       commands.push_back({"EXPIRE", values.keys().binary(infos[i].fingerprint), values.ttl_s()});
-    const std::vector<Reply> renewed = client.call_all(commands, after(step_limit));
+    const std::vector<Reply> renewed = client.call_all(commands, after(transfer_limit));
     for (std::size_t i = first; i < last; ++i) {
       const bool is_there = accepted(renewed[i - first]).integer == 1;
       if (is_there && overwrite == Overwrite::unusable) {
@@ -74,7 +74,7 @@ void push_binaries(Client& client, const SharedValues& values, Cache& cache, Ove
       }
       const auto binary = cache.find_binary(infos[i].fingerprint);
       if (!binary) continue;  // damaged, or in a file that others can write
-      ++(values.write(client, *binary, overwrite, after(step_limit)).is_stored ? done.binaries : done.kept);
+      ++(values.write(client, *binary, overwrite, after(transfer_limit)).is_stored ? done.binaries : done.kept);
     }
   }
 }
@@ -86,7 +86,7 @@ class Puller {
 
   void take_tunings() {
     for (const std::string& hash : keys_with(client_, values_.keys().prefix() + "t:")) {
-      const Reply all = client_.call({"HGETALL", hash}, after(step_limit));  // field, value, field, value, ...
+      const Reply all = client_.call({"HGETALL", hash}, after(transfer_limit));  // field, value, field, value, ...
       std::vector<std::variant<SharedTuning, Refusal>> opened(all.elements.size() / 2);
       in_parallel(opened.size(), [&](std::size_t i) { opened[i] = values_.open_tuning(all.elements[2 * i + 1].text); });
       for (std::size_t i = 0; i < opened.size(); ++i) {
@@ -117,7 +117,7 @@ class Puller {
       const std::size_t last = std::min(first + batch, fingerprints.size());
       std::vector<Command> commands;
       for (std::size_t i = first; i < last; ++i) commands.push_back({"GET", values_.keys().binary(fingerprints[i])});
-      take_binaries(client_.call_all(commands, after(step_limit)), {&fingerprints[first], last - first}, generation);
+      take_binaries(client_.call_all(commands, after(transfer_limit)), {&fingerprints[first], last - first}, generation);
       flush();
     }
   }
@@ -193,7 +193,7 @@ Transferred push(const RemoteUrl& url, Cache& cache, const PushOptions& options)
     for (TuningRecord& record : cache.list_records()) {
       if (record.shipped) continue;
       SharedTuning tuning{record, cache.find_trials(record.key)};
-      ++(values.write(client, tuning, overwrite, after(step_limit)).is_stored ? done.tunings : done.kept);
+      ++(values.write(client, tuning, overwrite, after(transfer_limit)).is_stored ? done.tunings : done.kept);
     }
     if (options.with_binaries && values.may_write_binaries()) push_binaries(client, values, cache, overwrite, done);
     if (!options.generation.empty()) push_generation(client, values, cache, options);
@@ -210,7 +210,7 @@ Transferred pull(const RemoteUrl& url, Cache& cache) {
       if (values.may_load_binaries()) puller.take_binaries(puller.all_fingerprints(), nullptr);
       return puller.done();
     }
-    const Reply reply = client.call({"GET", values.keys().generation(url.generation)}, after(step_limit));
+    const Reply reply = client.call({"GET", values.keys().generation(url.generation)}, after(transfer_limit));
     if (reply.is_nil()) throw Error(ErrorCode::not_found, "the server has no generation '", url.generation, "'");
     const auto found = values.open_generation(reply.text, url.generation);
     if (const auto* refusal = std::get_if<Refusal>(&found))

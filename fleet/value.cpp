@@ -1,6 +1,7 @@
 #include "fleet/value.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "fleet/bytes.h"
 #include "fleet/compression.h"
@@ -51,6 +52,11 @@ std::string_view name(Refusal refusal) noexcept {
     case Refusal::untrusted: return "untrusted";
   }
   return "";
+}
+
+std::int64_t unix_seconds() {
+  namespace chrono = std::chrono;
+  return chrono::duration_cast<chrono::seconds>(chrono::system_clock::now().time_since_epoch()).count();
 }
 
 std::string seal(const Label& label, std::string_view payload, std::int64_t created_unix_s, const SigningKey* key) {

@@ -46,6 +46,9 @@ struct Trust {
   bool required() const { return !public_keys.empty(); }
 };
 
+/// Seconds since 1970, as a value states when it was created.
+std::int64_t unix_seconds();
+
 /// Signed if `key` is given. Throws Error(invalid_argument) for a payload above the limits.
 std::string seal(const Label& label, std::string_view payload, std::int64_t created_unix_s, const SigningKey* key);
 /// Verifies size, digest, label and, if trust is required, the signature, in this order; then decompresses.

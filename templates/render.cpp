@@ -11,14 +11,6 @@
 namespace tunesmith {
 namespace {
 
-// #include "name" -> name; empty for any other line.
-std::string_view quoted_include(std::string_view line) {
-  constexpr std::string_view directive = "#include \"";
-  if (!line.starts_with(directive)) return {};
-  line.remove_prefix(directive.size());
-  return line.substr(0, line.find('"'));
-}
-
 constexpr std::size_t label_columns = 16, most_columns = 118;
 
 std::ptrdiff_t lines_in(const std::string& text) { return std::ranges::count(text, '\n'); }

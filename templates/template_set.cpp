@@ -15,14 +15,6 @@
 namespace tunesmith {
 namespace {
 
-// Returns name for #include "name", and an empty string for any other line (angle brackets are left to the compiler).
-std::string_view quoted_include(std::string_view line) {
-  constexpr std::string_view directive = "#include \"";
-  if (!line.starts_with(directive)) return {};
-  line.remove_prefix(directive.size());
-  return line.substr(0, line.find('"'));
-}
-
 /// Calls `take` with each line of a text, without its line end, and its number.
 template <typename Take>
 void for_each_line(std::string_view text, const Take& take) {
@@ -71,6 +63,13 @@ std::vector<std::string_view> kernels_in(const TemplateSet::Files& files, const 
 }
 
 }  // namespace
+
+std::string_view quoted_include(std::string_view line) {
+  constexpr std::string_view directive = "#include \"";
+  if (!line.starts_with(directive)) return {};
+  line.remove_prefix(directive.size());
+  return line.substr(0, line.find('"'));
+}
 
 TemplateSet::TemplateSet(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
 

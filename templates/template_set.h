@@ -9,6 +9,9 @@
 
 namespace tunesmith {
 
+/// Returns name for #include "name", and an empty string for any other line (angle brackets are left to the compiler).
+std::string_view quoted_include(std::string_view line);
+
 /// Immutable and thread-safe. Cheap to copy, because copies share their contents.
 class TemplateSet {
  public:

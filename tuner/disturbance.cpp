@@ -5,7 +5,7 @@
 namespace tunesmith {
 namespace {
 
-constexpr double notable_change = 0.05;  // of clocks, as of times in a final
+constexpr double notable_clock_change = 0.05;  // of clocks, as of times in a final
 
 std::string joined(const std::vector<std::string>& parts, const char* separator) {
   std::string text;
@@ -16,7 +16,7 @@ std::string joined(const std::vector<std::string>& parts, const char* separator)
 /// Empty unless the clocks are known and changed notably.
 std::string clock_change(const DeviceConditions& before, const DeviceConditions& after) {
   const auto falls = [](const DeviceConditions& from, const DeviceConditions& to) {
-    return to.sm_clock_mhz > 0 && to.sm_clock_mhz < (1 - notable_change) * from.sm_clock_mhz;
+    return to.sm_clock_mhz > 0 && to.sm_clock_mhz < (1 - notable_clock_change) * from.sm_clock_mhz;
   };
   const bool fell = falls(before, after);
   if (!fell && !falls(after, before)) return {};

@@ -20,7 +20,7 @@ constexpr int looked_at = 16;          // records, before trials are read
 constexpr double farthest = 2;         // octaves
 constexpr std::size_t least_used = 2;  // one record alone may be an exception
 constexpr std::size_t most_used = 4;
-constexpr std::size_t share = 5;           // one candidate in that many is timed
+constexpr std::size_t timed_of = 5;        // one candidate in that many is timed
 constexpr std::size_t least_chosen = 2;    // the default and one more
 constexpr double farthest_nearest = 0.51;  // octaves: half an octave, and what rounding adds
 // Chosen on stored trials; bench/results/tuning.md says how, and what other values do.
@@ -32,7 +32,7 @@ constexpr double octaves_to_half = 1;
 constexpr std::size_t share_at_most = 4;
 constexpr double allowed_regret = 0.015;
 
-std::size_t list_length(std::size_t candidates) { return std::max(candidates / share, least_chosen); }
+std::size_t list_length(std::size_t candidates) { return std::max(candidates / timed_of, least_chosen); }
 std::size_t first_length(std::size_t candidates) { return std::max(list_length(candidates) - 1, least_chosen); }
 std::size_t most_length(std::size_t candidates) {
   return std::max((candidates + share_at_most / 2) / share_at_most, list_length(candidates) + 1);
@@ -136,7 +136,7 @@ std::string decimal(double value) {
   return text.data();
 }
 
-bool is_timed(const Trial& trial) { return (trial.status == "timed" || trial.status == "dropped") && trial.median_us > 0; }
+bool has_time(const Trial& trial) { return (trial.status == "timed" || trial.status == "dropped") && trial.median_us > 0; }
 
 }  // namespace
 
@@ -148,10 +148,10 @@ Neighbour make_neighbour(const TuningKey& key, const std::vector<Trial>& trials)
   Neighbour neighbour{key.n_cols, key.rows_bucket, {}};
   double best_us = std::numeric_limits<double>::infinity();
   for (const Trial& trial : trials)
-    if (is_timed(trial)) best_us = std::min(best_us, trial.median_us);
+    if (has_time(trial)) best_us = std::min(best_us, trial.median_us);
   if (std::isinf(best_us)) return neighbour;
   for (const Trial& trial : trials) {
-    const double slowdown = is_timed(trial) ? std::log(trial.median_us / best_us) : most_slowdown;
+    const double slowdown = has_time(trial) ? std::log(trial.median_us / best_us) : most_slowdown;
     try {
       neighbour.trials.push_back({{parse_fields(trial.config, "recorded config")}, std::min(slowdown, most_slowdown)});
     } catch (const Error&) {  // written by another version or hand
@@ -199,7 +199,7 @@ Shortlist shortlist(std::int64_t n_cols, std::int64_t rows_bucket, std::span<con
                     std::span<const Neighbour> neighbours) {
   const auto none = [](std::string why) { return Shortlist{{}, {}, {}, 0, std::move(why)}; };
   const std::size_t length = list_length(space.size());
-  if (space.size() < least_chosen * share)
+  if (space.size() < least_chosen * timed_of)
     return none("the search space has " + std::to_string(space.size()) + " candidates only");
   std::vector<const Neighbour*> used;
   for (const Neighbour& neighbour : neighbours)

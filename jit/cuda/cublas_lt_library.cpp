@@ -12,7 +12,7 @@
 namespace tunesmith {
 namespace {
 
-ErrorCode code_of(cublas_lt::Status status) {
+ErrorCode code_of_status(cublas_lt::Status status) {
   switch (status) {
     case cublas_lt::not_initialized: return ErrorCode::no_device;
     case cublas_lt::alloc_failed: return ErrorCode::out_of_memory;
@@ -79,7 +79,7 @@ void CublasLtLibrary::check(cublas_lt::Status status, const char* call, const st
   if (status == cublas_lt::success) [[likely]]
     return;
   const char* const name = functions_.get_status_name(status);
-  throw Error(code_of(status), call, ": ", name != nullptr ? name : std::to_string(status), " while ", doing);
+  throw Error(code_of_status(status), call, ": ", name != nullptr ? name : std::to_string(status), " while ", doing);
 }
 
 }  // namespace tunesmith

@@ -31,7 +31,7 @@ std::optional<std::string_view> text_after(std::string_view line, std::string_vi
   return line.substr(at + mark.size());
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_end_blanks(std::string_view text) {
   while (!text.empty() && (text.back() == ' ' || text.back() == '\r')) text.remove_suffix(1);
   return text;
 }
@@ -50,7 +50,7 @@ std::map<std::string, KernelResources> parse_ptxas_log(std::string_view log) {
       entry = &resources[std::string(entry_name)];
       in_entry = true;
     } else if (const auto function = text_after(line, "Function properties for ")) {
-      in_entry = trimmed(*function) == entry_name;
+      in_entry = without_end_blanks(*function) == entry_name;
     } else if (entry != nullptr && in_entry) {
       if (const auto bytes = number_before(line, " bytes stack frame")) entry->local_bytes = *bytes;
       if (const auto bytes = number_before(line, " bytes spill stores")) entry->spill_store_bytes = *bytes;

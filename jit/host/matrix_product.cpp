@@ -15,8 +15,8 @@ namespace tunesmith::host {
 namespace {
 
 using Product = tunesmith_host_abi::MatrixProduct;
-constexpr int depth = 16;
-using Line = std::array<float, depth>;  // a row of A or a column of B
+constexpr int k_depth = 16;
+using Line = std::array<float, k_depth>;  // a row of A or a column of B
 
 std::vector<float> make_table(DType dtype) {
   std::vector<float> table(1 << 16);
@@ -71,7 +71,7 @@ class Matrix {
     const int columns = swizzle_bytes_ / 2;
     const std::uint32_t first =
         base_ + static_cast<std::uint32_t>(n / columns) * leading_ + static_cast<std::uint32_t>(n % columns) * 2;
-    for (std::uint32_t k = 0; k < depth; ++k) {
+    for (std::uint32_t k = 0; k < k_depth; ++k) {
       std::uint16_t elements[2];
       if (!read(first + k / 8 * stride_ + k % 8 * static_cast<std::uint32_t>(swizzle_bytes_), elements)) return false;
       line[k] = values_[elements[0]];
@@ -131,7 +131,7 @@ const char* multiply(const Product& product, const SharedMemory& memory, std::si
       const Line &row = rows[at / 2], &line = columns[at % 2];
       float& d = product.d[4 * i + static_cast<int>(at)];
       double sum = product.accumulates ? static_cast<double>(d) : 0.0;
-      for (std::size_t k = 0; k < depth; ++k) sum += static_cast<double>(row[k]) * static_cast<double>(line[k]);
+      for (std::size_t k = 0; k < k_depth; ++k) sum += static_cast<double>(row[k]) * static_cast<double>(line[k]);
       d = static_cast<float>(sum);
     }
   }

@@ -127,7 +127,7 @@ std::string for_namespace(const std::string& source, const std::vector<EntryPoin
   return text;
 }
 
-std::string quoted(std::string_view name) {
+std::string line_quoted(std::string_view name) {
   std::string text = "\"";
   for (const char c : name) {
     if (c == '"' || c == '\\') text += '\\';
@@ -158,7 +158,7 @@ std::vector<std::pair<std::string, std::string>> translation_unit(std::span<cons
     const std::string space = "tunesmith_source_" + number;
     const std::vector<EntryPoint> entries = entry_points(request.source);
     const std::vector<std::string> names = entry_names(request.source);
-    files.emplace_back(file, "#line 1 " + quoted(request.name) + "\n" + for_namespace(request.source, entries) + "\n");
+    files.emplace_back(file, "#line 1 " + line_quoted(request.name) + "\n" + for_namespace(request.source, entries) + "\n");
 
     unit += "#undef TUNESMITH_SM\n#define TUNESMITH_SM " + std::to_string(request.arch.number() * 10) + "\n";
     unit += "namespace " + space + " {\n#include \"" + file + "\"\n";

@@ -97,7 +97,7 @@ std::int64_t length_or_zero(const Aux& aux, const std::vector<Dimension>& dimens
 }
 
 /// As a user source names it.
-std::string_view device_type(DType dtype) {
+std::string_view user_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return "float";
     case DType::f16: return "tunesmith::f16";
@@ -121,7 +121,7 @@ bool is_among(const Aux& aux, const std::vector<std::string>& names) {
 std::string aux_definition(const std::vector<Aux>& all, const std::vector<std::string>& differentiated = {}) {
   std::string text = "struct Aux {\n";
   for (const Aux& aux : all) {
-    const std::string type(device_type(aux.dtype));
+    const std::string type(user_type(aux.dtype));
     text += "  " +
             (is_among(aux, differentiated) ? "dual_numbers::Elements<" + type + "> "
              : aux.is_array                ? "const " + type + "* "
@@ -132,7 +132,7 @@ std::string aux_definition(const std::vector<Aux>& all, const std::vector<std::s
 }
 
 std::string aux_value(const Aux& aux, std::size_t slot) {
-  const std::string word = "slots[" + std::to_string(slot) + "]", type(device_type(aux.dtype));
+  const std::string word = "slots[" + std::to_string(slot) + "]", type(user_type(aux.dtype));
   if (aux.is_array) return "reinterpret_cast<const " + type + "*>(" + word + ")";
   if (aux.dtype == DType::f32) return "tunesmith::float_of(static_cast<tunesmith::uint32>(" + word + "))";
   return "static_cast<" + type + ">(" + word + ")";

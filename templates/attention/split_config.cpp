@@ -72,7 +72,7 @@ int fewest_splits(double near, const TypedConfig& config, const Settings& settin
 }
 
 /// Reduces stages, then warps, until shared memory suffices.
-TypedConfig fitted(TypedConfig config, const Settings& settings, const DeviceInfo& device) {
+TypedConfig fitted_split(TypedConfig config, const Settings& settings, const DeviceInfo& device) {
   const auto too_large = [&] { return config.smem_bytes(settings) > device.smem_bytes_per_block; };
   while (config.stages > 2 && too_large()) --config.stages;
   while (config.warps > 1 && too_large()) config.warps /= 2;
@@ -165,7 +165,7 @@ TypedConfig default_split(const Settings& settings, const DeviceInfo& device) {
     else
       config.tile_q -= 16;
   }
-  return fitted(config, settings, device);
+  return fitted_split(config, settings, device);
 }
 
 namespace {

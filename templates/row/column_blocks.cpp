@@ -7,8 +7,6 @@
 namespace tunesmith::row {
 namespace {
 
-constexpr std::int64_t kib = 1024;
-
 /// What decides which block is fast.
 struct Kind {
   bool bytes;           ///< elements of one byte, which take more registers

@@ -41,7 +41,7 @@ std::vector<Cluster> clusters_of(const Shape& shape, const DeviceInfo& device) {
 
 /// Returns the most vectors of an input that a thread holds in registers. 12 of float32 with code for ends take up to 1.26
 /// of the time of the kernel for the width.
-int most_vectors(const Shape& shape) {
+int most_vectors_of(const Shape& shape) {
   if (!has_code_for_ends(shape) || has_large_blocks(shape)) return 16;
   return is_narrow(shape) ? 4 : 8;
 }
@@ -80,7 +80,8 @@ std::optional<TypedConfig> config_of(const Cluster& cluster, bool more, const Sh
   const Held held = held_values(registers, packed, shape);
   const int values = shape.inputs * shape.vector();  // of a vector of each input
   const auto vectors = static_cast<int>(config.vectors_per_thread(shape));
-  const int most = std::min({held.most / values, vectors, most_vectors(shape)}), best = std::min(held.best / values, most);
+  const int most = std::min({held.most / values, vectors, most_vectors_of(shape)}),
+            best = std::min(held.best / values, most);
   std::vector<int> tries;
   for (int count = best; count <= (more ? most : best); ++count) tries.push_back(count);
   for (int count = best - 1; count > 0; --count) tries.push_back(count);

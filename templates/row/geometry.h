@@ -11,6 +11,8 @@
 
 namespace tunesmith::row {
 
+inline constexpr std::int64_t kib = 1024;
+
 /// Returns the least power of two that is at least `value`, within `least` and `most`, which are powers of two.
 inline int power_of_two_up(std::int64_t value, int least, int most) {
   const auto clamped = static_cast<std::uint64_t>(std::clamp<std::int64_t>(value, least, most));

@@ -8,7 +8,7 @@
 namespace tunesmith::row {
 namespace {
 
-struct Rated {
+struct RatedShare {
   TypedConfig config;
   double value;
 };
@@ -97,7 +97,7 @@ std::string why_not_persistent(const TypedConfig& config, const Shape& shape) {
 }
 
 std::vector<TypedConfig> persistents_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
-  std::vector<Rated> all;
+  std::vector<RatedShare> all;
   if (!shape.is_program || !shape.reduces) return {};
   for (const int blocks_per_row : {1, 2, 4, 8})
     for (const int min_blocks : {1, 2, 3, 4})
@@ -114,9 +114,9 @@ std::vector<TypedConfig> persistents_to_try(const Shape& shape, const DeviceInfo
           if (config.stages == 0) continue;
           all.push_back({config, expected_share(config, shape, device)});
         }
-  std::ranges::stable_sort(all, std::ranges::greater(), &Rated::value);
+  std::ranges::stable_sort(all, std::ranges::greater(), &RatedShare::value);
   std::vector<TypedConfig> configs;
-  for (const Rated& rated : all) {
+  for (const RatedShare& rated : all) {
     if (configs.size() == (full ? 32U : 6U)) break;
     configs.push_back(rated.config);
   }

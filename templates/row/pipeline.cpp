@@ -14,8 +14,6 @@
 namespace tunesmith::row {
 namespace {
 
-std::string number(std::int64_t value) { return std::to_string(value); }
-
 std::int64_t rounded_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 constexpr std::int64_t ring_bytes = 208 << 10;  ///< of one block on a multiprocessor
@@ -97,32 +95,33 @@ std::string why_not_streamed(const TypedConfig& config, const Shape& shape, cons
   const auto copies = [&](const Rows& rows) { return rows.alignment >= 16 && rows.stride * size % 16 == 0; };
   if (shape.shifted() || shape.vector() != widest || row_bytes % 16 != 0 || !copies(shape.in[0]) ||
       (shape.inputs == 2 && !copies(shape.in[1])))
-    return "pipeline copies whole rows in units of 16 bytes; these of " + number(shape.cols) +
+    return "pipeline copies whole rows in units of 16 bytes; these of " + std::to_string(shape.cols) +
            " columns do not begin and end at multiples of that in all arrays";
   if (config.load == LoadHint::no_allocate || config.load == LoadHint::streaming)
     return "load " + std::string(enum_name(config.load)) +
            " has no meaning for pipeline's copies; allowed: plain, evict_first, evict_last";
   constexpr std::int64_t most_rows = std::int64_t{1} << 30;
-  if (shape.rows > most_rows) return "pipeline counts rows in 32 bits; rows is " + number(shape.rows);
+  if (shape.rows > most_rows) return "pipeline counts rows in 32 bits; rows is " + std::to_string(shape.rows);
   if (config.threads + pipeline_extra_threads > device.max_threads_per_block)
-    return "threads is " + number(config.threads) + ", and pipeline has 64 more; the device allows " +
-           number(device.max_threads_per_block);
+    return "threads is " + std::to_string(config.threads) + ", and pipeline has 64 more; the device allows " +
+           std::to_string(device.max_threads_per_block);
   if (const int most = std::min(most_cluster_blocks(device), device.sm_count); config.blocks_per_row > most)
-    return "blocks_per_row is " + number(config.blocks_per_row) + "; the device's clusters have at most " + number(most) +
-           " blocks";
+    return "blocks_per_row is " + std::to_string(config.blocks_per_row) + "; the device's clusters have at most " +
+           std::to_string(most) + " blocks";
   const PipelineGeometry geometry = pipeline_geometry(config, shape);
   if ((config.blocks_per_row - 1) * geometry.piece >= row_bytes)
-    return "blocks_per_row is " + number(config.blocks_per_row) + "; the last of them would have nothing of " +
-           number(row_bytes) + " bytes";
+    return "blocks_per_row is " + std::to_string(config.blocks_per_row) + "; the last of them would have nothing of " +
+           std::to_string(row_bytes) + " bytes";
   const std::int64_t least = geometry.chunks * (1 + config.ahead) + 1, most = most_stages(geometry);
   if (config.stages < least || config.stages > most)
-    return "stages is " + number(config.stages) + "; with " + number(geometry.chunks) + " chunks of " +
-           number(geometry.chunk * shape.inputs) + " bytes in a block's part of a row there must be " + number(least) +
-           " to " + number(most);
+    return "stages is " + std::to_string(config.stages) + "; with " + std::to_string(geometry.chunks) + " chunks of " +
+           std::to_string(geometry.chunk * shape.inputs) + " bytes in a block's part of a row there must be " +
+           std::to_string(least) + " to " + std::to_string(most);
   const std::int64_t available = std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / config.min_blocks - 1024);
   if (geometry.smem_bytes > available)
-    return "pipeline with these settings needs " + number(geometry.smem_bytes) + " bytes of shared memory; there are " +
-           number(available) + " for each of " + number(config.min_blocks) + " blocks";
+    return "pipeline with these settings needs " + std::to_string(geometry.smem_bytes) +
+           " bytes of shared memory; there are " + std::to_string(available) + " for each of " +
+           std::to_string(config.min_blocks) + " blocks";
   return {};
 }
 

@@ -12,7 +12,6 @@
 namespace tunesmith::row {
 namespace {
 
-constexpr std::int64_t kib = 1024;
 constexpr int most_of_row = 16;   // blocks
 constexpr int few_needed = 4;     // blocks on each multiprocessor: too few to hide each other's latencies
 constexpr int most_vectors = 16;  // in registers

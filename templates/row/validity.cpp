@@ -10,11 +10,10 @@
 namespace tunesmith::row {
 namespace {
 
-std::string number(std::int64_t value) { return std::to_string(value); }
-
 std::string why_not_on_device(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   if (config.threads > device.max_threads_per_block)
-    return "threads is " + number(config.threads) + "; the device allows " + number(device.max_threads_per_block);
+    return "threads is " + std::to_string(config.threads) + "; the device allows " +
+           std::to_string(device.max_threads_per_block);
   const bool has_sm80 = device.arch.number() >= 80;
   if ((is_eviction(config.load) || is_eviction(config.load_again) || is_eviction(config.store)) && !has_sm80)
     return "eviction policies need sm_80 or later; the device is " + name(device.arch);
@@ -25,8 +24,8 @@ std::string why_not_on_device(const TypedConfig& config, const Shape& shape, con
       return std::string(name(config.variant)) + " needs sm_90 or later for clusters; the device is " + name(device.arch);
     const int most = most_cluster_blocks(device);
     if (config.blocks_per_row > most)
-      return "blocks_per_row is " + number(config.blocks_per_row) + "; the device's clusters have at most " + number(most) +
-             " blocks";
+      return "blocks_per_row is " + std::to_string(config.blocks_per_row) + "; the device's clusters have at most " +
+             std::to_string(most) + " blocks";
   }
   if (config.prefetch_blocks > 0 && device.arch.number() < 90)
     return "prefetch_blocks needs sm_90 or later; the device is " + name(device.arch);
@@ -42,8 +41,8 @@ std::string why_not_on_device(const TypedConfig& config, const Shape& shape, con
 std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   const std::int64_t smem_bytes = config.smem_bytes(shape);
   if (config.variant == Variant::hybrid && smem_bytes == 0)
-    return "register_vectors is " + number(config.register_vectors) + "; a thread has only " +
-           number(config.vectors_per_thread(shape)) + " vectors of this row";
+    return "register_vectors is " + std::to_string(config.register_vectors) + "; a thread has only " +
+           std::to_string(config.vectors_per_thread(shape)) + " vectors of this row";
   if (smem_bytes > 0) {
     if (shape.staged_rows == 0 && shape.vector() * shape.least_resident_bytes() < 4)
       return std::string(name(config.variant)) + " copies to shared memory, which needs rows that are aligned to 4 bytes";
@@ -56,9 +55,9 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
       const std::int64_t available =
           std::min(device.smem_bytes_per_block, device.smem_bytes_per_sm / blocks - 1024) - exchange_bytes;
       if (needed <= available) return {};
-      return std::string(name(config.variant)) + " with these settings needs " + number(needed) +
-             " bytes of shared memory for " + number(cols) + " columns; there are " + number(available) + " for each of " +
-             number(blocks) + " blocks";
+      return std::string(name(config.variant)) + " with these settings needs " + std::to_string(needed) +
+             " bytes of shared memory for " + std::to_string(cols) + " columns; there are " + std::to_string(available) +
+             " for each of " + std::to_string(blocks) + " blocks";
     };
     // All blocks of a grid run at the same time.
     const bool fewer_of_wide_rows = config.sized_by_row == 1 && shape.least_cols > 0 && config.variant != Variant::grid;
@@ -67,11 +66,11 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
     if (std::string why = why_too_large(shape.cols, 1); fitting != shape.cols && !why.empty()) return why;
   }
   if (config.variant == Variant::grid && shape.exchanged_floats > most_floats_of_grid)
-    return "grid exchanges at most " + number(most_floats_of_grid) +
-           " floats between the blocks of a row; this problem exchanges " + number(shape.exchanged_floats);
+    return "grid exchanges at most " + std::to_string(most_floats_of_grid) +
+           " floats between the blocks of a row; this problem exchanges " + std::to_string(shape.exchanged_floats);
   if (config.variant == Variant::grid && config.blocks_per_row > config.min_blocks * device.sm_count)
-    return "blocks_per_row is " + number(config.blocks_per_row) + "; the device holds " +
-           number(std::int64_t{config.min_blocks} * device.sm_count) + " such blocks at once";
+    return "blocks_per_row is " + std::to_string(config.blocks_per_row) + "; the device holds " +
+           std::to_string(std::int64_t{config.min_blocks} * device.sm_count) + " such blocks at once";
   return {};
 }
 
@@ -90,14 +89,15 @@ std::string why_not_resident(const TypedConfig& config, const Shape& shape, cons
   const int blocks = config.min_blocks;
   const int threads = config.threads + (config.variant == Variant::pipeline ? pipeline_extra_threads : 0);
   if (blocks * threads > device.max_threads_per_sm)
-    return "min_blocks is " + number(blocks) + " of " + number(threads) + " threads; a multiprocessor holds " +
-           number(device.max_threads_per_sm) + " threads";
+    return "min_blocks is " + std::to_string(blocks) + " of " + std::to_string(threads) +
+           " threads; a multiprocessor holds " + std::to_string(device.max_threads_per_sm) + " threads";
   // Without a register bound, kernels without resident rows take the registers they need.
   if (config.reads_twice() && blocks == 1) return {};
   const int available = std::min(255, device.registers_per_sm / (threads * blocks));
   if (config.registers_needed(shape) > available)
-    return std::string(name(config.variant)) + " with these settings needs about " + number(config.registers_needed(shape)) +
-           " registers a thread for " + number(shape.cols) + " columns; there are " + number(available);
+    return std::string(name(config.variant)) + " with these settings needs about " +
+           std::to_string(config.registers_needed(shape)) + " registers a thread for " + std::to_string(shape.cols) +
+           " columns; there are " + std::to_string(available);
   return {};
 }
 
@@ -108,31 +108,31 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
     if (std::string reason = why_not_staged(config, problem_shape); !reason.empty()) return reason;
   if (config.access != Access::vectors && !problem_shape.shifted())
     return "access " + std::string(enum_name(config.access)) +
-           " is for rows that start between two vectors; these start at multiples of " + number(problem_shape.vector()) +
-           " elements";
+           " is for rows that start between two vectors; these start at multiples of " +
+           std::to_string(problem_shape.vector()) + " elements";
   if (config.members() % problem_shape.lanes_of_group != 0)
-    return number(config.members()) + " threads share a row; groups of columns need a multiple of " +
-           number(problem_shape.lanes_of_group);
+    return std::to_string(config.members()) + " threads share a row; groups of columns need a multiple of " +
+           std::to_string(problem_shape.lanes_of_group);
   if (config.capacity != 0 && config.capacity != problem_shape.capacity())
-    return "capacity is " + number(config.capacity) + "; rows of " + number(problem_shape.cols) + " columns have " +
-           number(problem_shape.capacity());
+    return "capacity is " + std::to_string(config.capacity) + "; rows of " + std::to_string(problem_shape.cols) +
+           " columns have " + std::to_string(problem_shape.capacity());
   const Shape shape = config.view(problem_shape);
   std::string reason = why_not_on_device(config, shape, device);
   if (reason.empty() && config.variant == Variant::persistent) reason = why_not_persistent(config, shape);
   if (reason.empty() && config.variant == Variant::pipeline) reason = why_not_streamed(config, shape, device);
   if (const std::int64_t bytes = static_exchange_bytes(config, shape); reason.empty() && bytes > most_exchanged_bytes)
-    reason = "the warps of a row exchange " + number(bytes) + " bytes through shared memory; there are " +
-             number(most_exchanged_bytes) + "; use fewer threads, or fewer rows of a batch";
+    reason = "the warps of a row exchange " + std::to_string(bytes) + " bytes through shared memory; there are " +
+             std::to_string(most_exchanged_bytes) + "; use fewer threads, or fewer rows of a batch";
   if (reason.empty() && config.holds_row()) reason = why_row_does_not_fit(config, shape, device);
   if (reason.empty()) reason = why_not_resident(config, shape, device);
   if (reason.empty() && config.variant == Variant::split && config.blocks_per_row > shape.vectors_per_row())
-    reason = "blocks_per_row is " + number(config.blocks_per_row) + "; a row has only " + number(shape.vectors_per_row()) +
-             " vectors";
+    reason = "blocks_per_row is " + std::to_string(config.blocks_per_row) + "; a row has only " +
+             std::to_string(shape.vectors_per_row()) + " vectors";
   if (reason.empty() && config.variant == Variant::split && shape.is_program)
     reason = "row programs have no split kernels; two_pass also runs rows of any length";
   constexpr std::int64_t max_workspace_bytes = std::int64_t{1} << 30;
   if (reason.empty() && config.variant == Variant::split && shape.rows > max_workspace_bytes / 16 / config.blocks_per_row)
-    reason = "split would need more than a gigabyte of workspace for " + number(shape.rows) + " rows";
+    reason = "split would need more than a gigabyte of workspace for " + std::to_string(shape.rows) + " rows";
   return reason;
 }
 

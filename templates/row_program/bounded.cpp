@@ -14,7 +14,7 @@ constexpr int safety = 4;
 
 template <typename Real>
 Real result_of(Operation operation, Real a, std::type_identity_t<Real> b = 0) noexcept {
-  return apply(operation, std::array<Real, 3>{a, b, 0});
+  return row_program::apply(operation, std::array<Real, 3>{a, b, 0});
 }
 
 /// Reports whether the kernel's arithmetic represents the number.

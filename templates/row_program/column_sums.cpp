@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* entry = "row_program_column_sums";
 // Of the second kernel: 8 floats are a sector of L2.
-constexpr int threads = 512, columns = 8;
+constexpr int block_threads = 512, block_columns = 8;
 
 /// Returns the groups of threads, each with partial sums of its own, that a device holds at once.
 std::int64_t resident_groups(const row::TypedConfig& config, const row::Shape& shape, const DeviceInfo& device) {
@@ -60,8 +60,8 @@ void add_column_sums(LaunchPlan& plan, const row::TypedConfig& config, const row
 void add_column_sums_kernel(LaunchPlan& plan, std::int64_t cols, const DeviceInfo& device) {
   KernelLaunch finish;
   finish.entry = entry;
-  finish.grid = folded_grid(std::max<std::int64_t>(1, (cols + columns - 1) / columns));
-  finish.block = {threads, 1, 1};
+  finish.grid = folded_grid(std::max<std::int64_t>(1, (cols + block_columns - 1) / block_columns));
+  finish.block = {block_threads, 1, 1};
   finish.overlaps = !plan.kernels.empty() && device.overlaps_launches();
   plan.kernels.push_back(finish);
 }
@@ -75,11 +75,11 @@ void add_column_sums(SourceParts& parts, const row::TypedConfig& config, const r
 }
 
 void add_column_sums(SourceParts& parts, const std::string& params, const PartialSumsText& sums) {
-  const std::string count = std::to_string(threads);
+  const std::string count = std::to_string(block_threads);
   const std::string function = sums.totals ? "row_program_sums_and_totals" : entry;
   parts.kernels += "\nextern \"C\" __global__ void __launch_bounds__(" + count + ")\n" + entry +
                    "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + function +
-                   "<tunesmith::Program, shape, " + count + ", " + std::to_string(columns) + ", " + sums.rows +
+                   "<tunesmith::Program, shape, " + count + ", " + std::to_string(block_columns) + ", " + sums.rows +
                    (sums.totals ? ", " + std::to_string(sums.blocks) : "") + ">(params);\n}\n";
   parts.algorithm += "; sums over rows are partial sums of each " + sums.of;
 }

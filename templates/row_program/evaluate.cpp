@@ -8,11 +8,7 @@
 #include "templates/row_program/rounding.h"
 
 namespace tunesmith::row_program {
-namespace {
-
-std::size_t index(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
-
-}  // namespace
+namespace {}  // namespace
 
 template <typename Real>
 EvaluatorOf<Real>::EvaluatorOf(Program program, std::int64_t rows, std::int64_t cols, std::vector<double> numbers)

@@ -21,8 +21,6 @@ bool along_columns(Kind kind) noexcept { return kind == Kind::col || kind == Kin
 /// Reports whether the evaluation of a row gives an element of the output for each column.
 bool along_columns(const Output& output) noexcept { return along_columns(output.kind) || output.sum_over_rows; }
 
-std::size_t index(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
-
 /// One row in evaluation. Values of the row and of its groups are kept. Values of columns are recomputed in each pass, which
 /// visits the columns in chunks.
 template <typename Real>

@@ -10,6 +10,8 @@
 
 namespace tunesmith::row_program {
 
+inline std::size_t index(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
+
 /// Enumerates the combinations of outcomes of a row's reductions like an odometer. A reduction has several outcomes if its
 /// sum may or may not overflow, depending on the order of additions.
 class Choices {

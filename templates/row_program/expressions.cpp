@@ -11,8 +11,6 @@ namespace {
 
 constexpr int most_visited = 100000;
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
-
 std::string count_of(std::size_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }

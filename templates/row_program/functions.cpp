@@ -39,7 +39,7 @@ int gelu_tanh(Graph& g, Arguments x) {
 
 int clamp(Graph& g, Arguments x) { return g.apply(Operation::minimum, g.apply(Operation::maximum, x[0], x[1]), x[2]); }
 
-constexpr std::array<Function, 20> all{{
+constexpr std::array<Function, 20> built_in_functions{{
     {"abs", 1, unary<Operation::absolute>},
     {"exp", 1, unary<Operation::exp>},
     {"exp2", 1, unary<Operation::exp2>},
@@ -64,11 +64,11 @@ constexpr std::array<Function, 20> all{{
 
 }  // namespace
 
-std::span<const Function> functions() { return all; }
+std::span<const Function> functions() { return built_in_functions; }
 
 const Function* find_function(std::string_view name) {
-  const auto found = std::ranges::find(all, name, &Function::name);
-  return found == all.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(built_in_functions, name, &Function::name);
+  return found == built_in_functions.end() ? nullptr : &*found;
 }
 
 }  // namespace tunesmith::row_program

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "templates/row_program/copy_nodes.h"
+#include "templates/row_program/evaluate_row.h"
 #include "templates/row_program/parse.h"
 #include "templates/row_program/sum_of_columns.h"
 #include "templates/row_program/text_of.h"
@@ -18,8 +19,6 @@ namespace {
 
 bool is_floating_point(const std::optional<Type>& type) { return !type || *type <= Type::e5m2; }
 bool is_wide(const std::optional<Type>& type) { return !type || *type <= Type::bf16; }
-
-std::size_t index(int n) { return static_cast<std::size_t>(n); }
 
 /// Values and their derivatives, by reverse mode: each node's derivative is the sum of what its uses contribute.
 class Gradient {

@@ -11,8 +11,6 @@
 namespace tunesmith::row_program {
 namespace {
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
-
 std::string kind_name(Kind kind) { return std::string(enum_name(kind)); }
 
 class Checker {

@@ -12,6 +12,9 @@
 
 namespace tunesmith::row_program {
 
+/// Returns a name as messages show it.
+inline std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
 struct Symbol {
   enum class Form : std::uint8_t { value, function, monoid, sum_over_rows };
   Form form = Form::value;

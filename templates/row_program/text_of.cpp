@@ -88,9 +88,10 @@ Text function_text(const Node& node, const std::vector<Text>& x) {
   return {in_parentheses(x[0], own) + " " + name + " " + in_parentheses(x[1], own + 1), own};
 }
 
-class Writer {
+class TextWriter {
  public:
-  explicit Writer(const Program& program) : program_(program), texts_(program.nodes.size()), uses_(program.nodes.size()) {}
+  explicit TextWriter(const Program& program)
+      : program_(program), texts_(program.nodes.size()), uses_(program.nodes.size()) {}
 
   std::string write() {
     for (const Input& input : program_.inputs) reserve(input.name);
@@ -266,6 +267,6 @@ class Writer {
 
 }  // namespace
 
-std::string text_of(const Program& program) { return Writer(program).write(); }
+std::string text_of(const Program& program) { return TextWriter(program).write(); }
 
 }  // namespace tunesmith::row_program

@@ -29,7 +29,7 @@ strided::Shape shape_without_arrays(const Problem& p) {
   return row::without_empty_rows(shape);
 }
 
-strided::Shape shape_of(const SoftmaxProblem& p) {
+strided::Shape strided_shape_of(const SoftmaxProblem& p) {
   strided::Shape shape = shape_without_arrays(p);
   shape.in[0] = {"x", p.dtype, *p.x_row_stride, *p.x_col_stride, p.x_inner_stride, p.x_alignment};
   shape.out = {"y", p.output(), *p.y_row_stride, *p.y_col_stride, p.y_inner_stride, p.y_alignment};
@@ -38,7 +38,7 @@ strided::Shape shape_of(const SoftmaxProblem& p) {
   return shape;
 }
 
-strided::Shape shape_of(const SoftmaxBackwardProblem& p) {
+strided::Shape strided_shape_of(const SoftmaxBackwardProblem& p) {
   strided::Shape shape = shape_without_arrays(p);
   shape.inputs = 2;
   shape.in[0] = {"dy", p.dtype, *p.dy_row_stride, *p.dy_col_stride, p.dy_inner_stride, p.dy_alignment};
@@ -60,7 +60,7 @@ void check_options(const SoftmaxOptions& options, std::int64_t inner) {
 template <typename Problem>
 void complete_arrays(Problem& p, std::int64_t& input_alignment, std::int64_t& output_alignment) {
   check_options(p.options, p.inner);
-  const strided::Shape shape = shape_of(p);
+  const strided::Shape shape = strided_shape_of(p);
   strided::check_output(shape.out, p.rows, p.cols, p.inner);
   if (p.in_place) strided::complete_in_place(shape.in[0], input_alignment, shape.out, output_alignment);
 }
@@ -71,9 +71,9 @@ void complete_strided(SoftmaxProblem& p) { complete_arrays(p, p.x_alignment, p.y
 void complete_strided(SoftmaxBackwardProblem& p) { complete_arrays(p, p.dy_alignment, p.dx_alignment); }
 
 ParsedStridedSoftmax::ParsedStridedSoftmax(const Op& op, const SoftmaxProblem& problem)
-    : StridedProblem(op, problem, shape_of(problem)) {}
+    : StridedProblem(op, problem, strided_shape_of(problem)) {}
 ParsedStridedSoftmax::ParsedStridedSoftmax(const Op& op, const SoftmaxBackwardProblem& problem)
-    : StridedProblem(op, problem, shape_of(problem)) {}
+    : StridedProblem(op, problem, strided_shape_of(problem)) {}
 
 Cost ParsedStridedSoftmax::cost() const {
   const strided::Shape& shape = this->shape();

@@ -25,7 +25,7 @@ const char* name_of(const FieldInfo& field) {
   return "";
 }
 
-Json to_json(const FieldInfo& field) {
+Json json_of(const FieldInfo& field) {
   Json json{{"name", field.name}, {"kind", name_of(field)}, {"meaning", field.meaning}};
   if (!field.choices.empty()) json["choices"] = field.choices;
   if (!field.range_text.empty()) json["range"] = field.range_text;
@@ -35,7 +35,7 @@ Json to_json(const FieldInfo& field) {
 }
 
 /// An array of a problem with default fields; absent arrays of options included.
-Json to_json(const ArrayInfo& array) {
+Json json_of(const ArrayInfo& array) {
   return {{"name", array.name},
           {"role", array.input && array.output ? "inout"
                    : array.input               ? "input"
@@ -59,11 +59,11 @@ std::string template_digest(const Op& op, const TemplateSet& templates) {
   return tuning_key(*parsed, device, templates).template_digest;
 }
 
-Json to_json(const Op& op, const TemplateSet& templates) {
+Json json_of(const Op& op, const TemplateSet& templates) {
   Json fields = Json::array(), arrays = Json::array();
   for (const FieldInfo& field : op.problem_fields())
-    if (!field.hidden) fields.push_back(to_json(field));
-  for (const ArrayInfo& array : op.describe_arrays({})) arrays.push_back(to_json(array));
+    if (!field.hidden) fields.push_back(json_of(field));
+  for (const ArrayInfo& array : op.describe_arrays({})) arrays.push_back(json_of(array));
   return {{"op", op.name()},
           {"summary", op.summary()},
           {"fields", fields},
@@ -77,7 +77,7 @@ int list_operations(bool json) {
   std::vector<std::vector<std::string>> rows;
   for (const Op* op : all_ops()) {
     if (op->is_internal()) continue;
-    if (json) all.push_back(to_json(*op, templates));
+    if (json) all.push_back(json_of(*op, templates));
     rows.push_back({std::string(op->name()), std::string(op->summary())});
   }
   const std::string text =
