@@ -5,8 +5,7 @@
 
 namespace tunesmith {
 
-extern const std::pair<std::string_view, std::string_view> tunesmith_host_headers[];
-extern const std::size_t tunesmith_host_headers_count;
+std::span<const std::pair<std::string_view, std::string_view>> tunesmith_host_headers();
 
 namespace host {
 namespace {
@@ -185,9 +184,7 @@ extern "C" __attribute__((visibility("default"))) const tunesmith_host_abi::Libr
   return files;
 }
 
-std::span<const std::pair<std::string_view, std::string_view>> platform_headers() {
-  return {tunesmith_host_headers, tunesmith_host_headers_count};
-}
+std::span<const std::pair<std::string_view, std::string_view>> platform_headers() { return tunesmith_host_headers(); }
 
 }  // namespace host
 }  // namespace tunesmith

@@ -9,15 +9,14 @@
 namespace tunesmith {
 
 // Defined by tunesmith_embed_files() in templates/CMakeLists.txt.
-extern const std::pair<std::string_view, std::string_view> embedded_programs[];
-extern const std::size_t embedded_programs_count;
+std::span<const std::pair<std::string_view, std::string_view>> embedded_programs();
 
 namespace row_program {
 
 std::span<const std::pair<std::string_view, std::string_view>> shipped_programs() {
   static const auto all = [] {
-    std::vector<std::pair<std::string_view, std::string_view>> programs(embedded_programs,
-                                                                        embedded_programs + embedded_programs_count);
+    const auto embedded = embedded_programs();
+    std::vector<std::pair<std::string_view, std::string_view>> programs(embedded.begin(), embedded.end());
     for (auto& [name, text] : programs) name.remove_suffix(std::string_view(".row").size());
     std::ranges::sort(programs);
     return programs;

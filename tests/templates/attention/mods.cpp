@@ -11,15 +11,14 @@
 namespace tunesmith {
 
 // api/examples/mods, embedded: tests may run where there is no checkout.
-extern const std::pair<std::string_view, std::string_view> attention_mod_examples[];
-extern const std::size_t attention_mod_examples_count;
+std::span<const std::pair<std::string_view, std::string_view>> attention_mod_examples();
 
 }  // namespace tunesmith
 
 namespace tunesmith::test {
 
 std::string mod_example(const std::string& name) {
-  for (const auto& [file, text] : std::span(attention_mod_examples, attention_mod_examples_count))
+  for (const auto& [file, text] : attention_mod_examples())
     if (file == name + ".cu") return std::string(text);
   throw std::runtime_error("there is no example " + name);
 }
