@@ -4,27 +4,19 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <vector>
 
+#include "tests/support/golden_sources.h"
 #include "tests/support/source_folder.h"
 #include "tests/templates/golden_cases.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
 namespace {
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream content;
-  content << stream.rdbuf();
-  return content.str();
-}
 
 TEST(Render, IsDeterministic) {
   for (const GoldenCase& c : golden_cases) EXPECT_EQ(rendered(c), rendered(c)) << c.name;
@@ -39,9 +31,10 @@ TEST(Render, DependsOnlyOnSpecializedFields) {
   EXPECT_NE(rendered(c), text);
 }
 
-// Golden files omit the device code, so that changing a kernel does not change every golden file. Set
-// TUNESMITH_UPDATE_GOLDEN to regenerate them.
+// Golden texts omit the device code, so that changing a kernel does not change every one. Set TUNESMITH_UPDATE_GOLDEN to
+// write them anew.
 TEST(Render, MatchesTheGoldenSources) {
+  test::GoldenSources golden("render");
   for (const GoldenCase& c : golden_cases) {
     std::string text = rendered(c);
     const std::size_t begin = text.find("#line 1 "), end = text.rfind("#line ");
@@ -49,11 +42,9 @@ TEST(Render, MatchesTheGoldenSources) {
     text = text.substr(0, begin) + "... device code ...\n" + text.substr(text.find('\n', end) + 1);
     const std::size_t digest = text.find(".cuh ") + 5;
     text.replace(digest, 32, "<digest>");
-    text = std::regex_replace(text, std::regex("line [0-9]+"), "line <number>");
-    const std::filesystem::path path = source_folder() / "tests/templates/golden" / (std::string(c.name) + ".cu");
-    if (std::getenv("TUNESMITH_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
-    EXPECT_EQ(text, read(path)) << path;
+    golden.check(c.name, std::regex_replace(text, std::regex("line [0-9]+"), "line <number>"));
   }
+  golden.finish();
 }
 
 // scripts/compare_kernels.py compiles these.
@@ -72,18 +63,14 @@ TEST(Render, KernelVariantsAreValid) {
   EXPECT_GE(count, 100U);
 }
 
-TEST(Render, GoldenFilesCoverEveryMainTemplate) {
-  std::set<std::string> kept, named, main_templates;
-  for (const auto& entry : std::filesystem::directory_iterator(source_folder() / "tests/templates/golden"))
-    kept.insert(entry.path().stem().string());
+TEST(Render, GoldenCasesCoverEveryMainTemplate) {
+  std::set<std::string> main_templates;
   for (const GoldenCase& c : golden_cases) {
-    named.insert(c.name);
     const std::string text = rendered(c);
     const std::string label = "templates       ";  // of the provenance comment
     const std::size_t begin = text.find(label) + label.size();
     main_templates.insert(text.substr(begin, text.find(' ', begin) - begin));
   }
-  EXPECT_EQ(kept, named);
   EXPECT_EQ(main_templates, (std::set<std::string>{"softmax/resident.cuh",
                                                    "softmax/cluster.cuh",
                                                    "softmax/resident_f64.cuh",

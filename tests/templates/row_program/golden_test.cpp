@@ -3,28 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
-#include <set>
-#include <sstream>
 
 #include "templates/render.h"
-#include "tests/support/source_folder.h"
+#include "tests/support/golden_sources.h"
 #include "tests/templates/row_program/op_cases.h"
 
 namespace tunesmith {
 namespace {
-
-const std::filesystem::path folder = source_folder() / "tests/templates/row_program/golden";
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream content;
-  content << stream.rdbuf();
-  return content.str();
-}
 
 /// Returns the parameters, the program, the constants and the kernels of a source.
 std::string generated_part(const std::string& source) {
@@ -32,13 +18,13 @@ std::string generated_part(const std::string& source) {
   return begin == std::string::npos ? source : source.substr(begin);
 }
 
-// Set TUNESMITH_UPDATE_GOLDEN to regenerate them.
+// Set TUNESMITH_UPDATE_GOLDEN to write them anew.
 TEST(RowProgramGolden, EveryProgramMatchesItsSource) {
   const char* const configs[] = {
       "variant=block,threads=256,min_blocks=1,registers=float32", "variant=two_pass,threads=256,unroll=2,blocks_per_sm=0",
       "variant=persistent,threads=128,blocks_per_row=2,stages=2,batch=2,keep_columns=0,min_blocks=1",
       "variant=cluster,threads=256,blocks_per_row=2,register_vectors=1,min_blocks=1"};
-  std::set<std::string> named, found;
+  test::GoldenSources golden("row_program");
   for (const test::NamedProgram& program : test::row_programs()) {
     // By its name: one more program leaves the sources of the others as they are.
     const auto turn = static_cast<std::size_t>(std::accumulate(program.name.begin(), program.name.end(), 0));
@@ -48,10 +34,7 @@ TEST(RowProgramGolden, EveryProgramMatchesItsSource) {
                                                generic_device(parse_arch("sm_90a")), {configs[turn % std::size(configs)]});
     ASSERT_EQ(cases.size(), 1U) << program.name;
     const std::string text = generated_part(render(*cases[0].op().parse(cases[0].problem), cases[0].config));
-    const std::filesystem::path path = folder / (name + ".cu");
-    if (std::getenv("TUNESMITH_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
-    EXPECT_EQ(text, read(path)) << path;
-    named.insert(path.filename().string());
+    golden.check(name, text);
   }
   struct Strided {
     const char *name, *program, *config;
@@ -69,14 +52,9 @@ TEST(RowProgramGolden, EveryProgramMatchesItsSource) {
                                                generic_device(parse_arch("sm_90a")), {strided.config});
     ASSERT_EQ(cases.size(), 1U) << strided.name;
     const std::string text = generated_part(render(*cases[0].op().parse(cases[0].problem), cases[0].config));
-    const std::filesystem::path path = folder / (std::string(strided.name) + ".cu");
-    if (std::getenv("TUNESMITH_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
-    EXPECT_EQ(text, read(path)) << path;
-    named.insert(path.filename().string());
+    golden.check(strided.name, text);
   }
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) found.insert(entry.path().filename().string());
-  EXPECT_EQ(found, named);
-  EXPECT_GE(named.size(), 40U);
+  golden.finish();
 }
 
 }  // namespace
