@@ -14,7 +14,7 @@
 namespace tunesmith::fleet {
 namespace {
 
-double ms_since(Deadline start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double elapsed_ms(Deadline start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
 
 class TlsTest : public FleetTest {
  protected:
@@ -90,7 +90,7 @@ TEST_F(TlsTest, HitsAndHandshakesAreFast) {
   for (int i = 0; i < 20; ++i) {
     const Deadline start = Clock::now();
     const auto client = Client::open(url, after(Milliseconds(2000)));
-    opened.push_back(ms_since(start));
+    opened.push_back(elapsed_ms(start));
     if (i == 0) values.write(*client, sample_binary("f1", 60'000), Overwrite::always, after(Milliseconds(2000)));
   }
   const auto client = Client::open(url, after(Milliseconds(2000)));
@@ -98,7 +98,7 @@ TEST_F(TlsTest, HitsAndHandshakesAreFast) {
     const Deadline start = Clock::now();
     const Reply reply = client->call({"GET", key}, after(Milliseconds(2000)));
     const auto found = values.open_binary(reply.text, "f1");
-    hits.push_back(ms_since(start));
+    hits.push_back(elapsed_ms(start));
     ASSERT_TRUE(std::holds_alternative<BinaryRecord>(found));
   }
   std::ranges::sort(opened);

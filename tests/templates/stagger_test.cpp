@@ -12,19 +12,19 @@
 namespace tunesmith {
 namespace {
 
-DeviceInfo h100() { return generic_device(parse_arch("sm_90a")); }
+DeviceInfo stagger_h100() { return generic_device(parse_arch("sm_90a")); }
 /// Twice the bandwidth of an H100.
 DeviceInfo faster() {
-  DeviceInfo device = h100();
+  DeviceInfo device = stagger_h100();
   device.memory_gb_per_s *= 2;
   return device;
 }
 
-row::TypedConfig default_of(std::string_view op, const std::string& fields, const DeviceInfo& device = h100()) {
+row::TypedConfig stagger_default(std::string_view op, const std::string& fields, const DeviceInfo& device = stagger_h100()) {
   return row::TypedConfig::parse(find_op(op).parse(test::normalized(op, fields))->default_config(device));
 }
-int rate_of(std::string_view op, const std::string& fields, const DeviceInfo& device = h100()) {
-  return default_of(op, fields, device).stagger_bytes_per_ns;
+int rate_of(std::string_view op, const std::string& fields, const DeviceInfo& device = stagger_h100()) {
+  return stagger_default(op, fields, device).stagger_bytes_per_ns;
 }
 
 /// Returns the argument of stagger_start in the source of a configuration; empty without a call.
@@ -37,7 +37,7 @@ std::string delay_of(std::string_view op, const std::string& fields, const Confi
   return source.substr(begin, source.find(");\n", begin) - begin);
 }
 std::string delay_of_default(std::string_view op, const std::string& fields) {
-  return delay_of(op, fields, default_of(op, fields).to_config());
+  return delay_of(op, fields, stagger_default(op, fields).to_config());
 }
 
 // 0.76 of 3350 GB/s over 132 multiprocessors are 19.3 bytes per ns.
@@ -71,9 +71,9 @@ TEST(Stagger, DefaultsStartTogetherWhereThatIsAsFast) {
         {"softmax", "rows=1,cols=1048576"},                                      // one block on each multiprocessor
         {"softmax", "rows=16,cols=262144,dtype=bf16"},                           // fits into half of L2
         {"softmax", "rows=65536,cols=128"}})
-    EXPECT_EQ(rate_of(op, fields), 0) << op << " " << fields << ": " << default_of(op, fields).to_config().text();
+    EXPECT_EQ(rate_of(op, fields), 0) << op << " " << fields << ": " << stagger_default(op, fields).to_config().text();
   EXPECT_EQ(rate_of("softmax", "rows=23,cols=246647", generic_device(parse_arch("sm_80"))), 0);
-  DeviceInfo unknown = h100();
+  DeviceInfo unknown = stagger_h100();
   unknown.memory_gb_per_s = 0;
   EXPECT_EQ(rate_of("softmax", "rows=23,cols=246647", unknown), 0);
 }
@@ -82,7 +82,7 @@ TEST(Stagger, DefaultsStartTogetherWhereThatIsAsFast) {
 TEST(Stagger, NormsOverlapWavesWhereMemoryIsFaster) {
   const char* const fields = "rows=60,cols=262144,dtype=bf16";
   for (const char* const op : {"layer_norm", "rms_norm_unit_offset"}) {
-    const row::TypedConfig usual = default_of(op, fields), overlapping = default_of(op, fields, faster());
+    const row::TypedConfig usual = stagger_default(op, fields), overlapping = stagger_default(op, fields, faster());
     EXPECT_GT(usual.stagger_bytes_per_ns, 0) << op;
     EXPECT_GE(usual.min_blocks, 7) << op;
     EXPECT_EQ(overlapping.stagger_bytes_per_ns, 0) << op;
@@ -95,10 +95,11 @@ TEST(Stagger, ABlockWaitsForItsPartOfARow) {
   // 22 blocks share 246647 floats: 44844 bytes at 19 bytes per ns.
   EXPECT_EQ(delay_of_default("softmax", "rows=23,cols=246647"), "2360");
   const auto problem = find_op("softmax").parse(test::normalized("softmax", "rows=23,cols=246647"));
-  EXPECT_NE(render(*problem, problem->default_config(h100())).find("blocks of a multiprocessor start 2360 ns apart\n"),
-            std::string::npos);
+  EXPECT_NE(
+      render(*problem, problem->default_config(stagger_h100())).find("blocks of a multiprocessor start 2360 ns apart\n"),
+      std::string::npos);
   // Two inputs.
-  const row::TypedConfig backward = default_of("softmax_backward", "rows=33,cols=201993");
+  const row::TypedConfig backward = stagger_default("softmax_backward", "rows=33,cols=201993");
   EXPECT_EQ(delay_of_default("softmax_backward", "rows=33,cols=201993"),
             std::to_string(201993 * 8 / backward.blocks_per_row / 19));
   EXPECT_EQ(delay_of_default("softmax", "rows=4096,cols=4096"), "");
@@ -108,7 +109,7 @@ TEST(Stagger, ABlockWaitsForItsPartOfARow) {
 TEST(Stagger, KernelsOfBucketsWaitInProportionToTheColumns) {
   const auto delay = [](std::string_view op, const std::string& fields) {
     const auto problem = find_op(op).parse(test::normalized(op, fields));
-    const row::TypedConfig config = row::TypedConfig::parse(problem->capacity_config(h100()).value());
+    const row::TypedConfig config = row::TypedConfig::parse(problem->capacity_config(stagger_h100()).value());
     EXPECT_EQ(config.stagger_bytes_per_ns, 19) << config.to_config().text();
     const auto ns = config.capacity * 4 / config.blocks_per_row / 19;
     const std::string found = delay_of(op, fields, config.to_config());
@@ -122,7 +123,8 @@ TEST(Stagger, KernelsOfBucketsWaitInProportionToTheColumns) {
 
 TEST(Stagger, TheSearchTriesTheDefaultWithAndWithout) {
   for (const char* fields : {"rows=23,cols=246647", "rows=300,cols=150000,dtype=bf16"}) {
-    const auto space = find_op("softmax").parse(test::normalized("softmax", fields))->search_space(h100(), Effort::quick);
+    const auto space =
+        find_op("softmax").parse(test::normalized("softmax", fields))->search_space(stagger_h100(), Effort::quick);
     ASSERT_GE(space.size(), 2U);
     row::TypedConfig first = row::TypedConfig::parse(space[0]), second = row::TypedConfig::parse(space[1]);
     EXPECT_EQ(first.stagger_bytes_per_ns + second.stagger_bytes_per_ns, 19) << space[1].text();
@@ -133,11 +135,14 @@ TEST(Stagger, TheSearchTriesTheDefaultWithAndWithout) {
 
 TEST(Stagger, BelongsToResidentRowsOfBlocks) {
   const auto problem = find_op("softmax").parse(test::normalized("softmax", "rows=4096,cols=1024"));
-  EXPECT_THROW((void)problem->complete_config(h100(), {parse_fields("variant=warp,stagger_bytes_per_ns=19", "config")}),
-               Error);
-  EXPECT_THROW((void)problem->complete_config(h100(), {parse_fields("variant=block,stagger_bytes_per_ns=-1", "config")}),
-               Error);
-  EXPECT_NO_THROW((void)problem->complete_config(h100(), {parse_fields("variant=block,stagger_bytes_per_ns=19", "config")}));
+  EXPECT_THROW(
+      (void)problem->complete_config(stagger_h100(), {parse_fields("variant=warp,stagger_bytes_per_ns=19", "config")}),
+      Error);
+  EXPECT_THROW(
+      (void)problem->complete_config(stagger_h100(), {parse_fields("variant=block,stagger_bytes_per_ns=-1", "config")}),
+      Error);
+  EXPECT_NO_THROW(
+      (void)problem->complete_config(stagger_h100(), {parse_fields("variant=block,stagger_bytes_per_ns=19", "config")}));
 }
 
 }  // namespace

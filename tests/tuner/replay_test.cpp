@@ -110,7 +110,7 @@ TEST_F(ReplayTest, SummaryCountsKeysWithAListSeparately) {
   EXPECT_DOUBLE_EQ(summary.median_regret, 0.010);
   EXPECT_DOUBLE_EQ(summary.p95_regret, 0.019);
   EXPECT_DOUBLE_EQ(summary.worst_regret, 0.020);
-  EXPECT_EQ(summarize({}).lists, 0);
+  EXPECT_EQ(summarize(std::vector<Replay>{}).lists, 0);
 }
 
 std::vector<std::string> split(const std::string& line) {

@@ -9,14 +9,14 @@
 namespace tunesmith {
 namespace {
 
-struct Params {
+struct FaultParams {
   int what;
   int* out;
 };
 
 constexpr const char* faulty = R"(
-struct Params { int what; int* out; };
-extern "C" __global__ void faulty(const __grid_constant__ Params params) {
+struct FaultParams { int what; int* out; };
+extern "C" __global__ void faulty(const __grid_constant__ FaultParams params) {
   using namespace tunesmith;
   TUNESMITH_SHARED(int, fixed, 32);
   uint64* const words = reinterpret_cast<uint64*>(params.out);
@@ -97,16 +97,16 @@ extern "C" __global__ void faulty(const __grid_constant__ Params params) {
     case 21: reinterpret_cast<volatile char*>(dynamic_shared())[160 + i] = 1; return;
   }
 }
-extern "C" __global__ void greedy(const __grid_constant__ Params params) {
+extern "C" __global__ void greedy(const __grid_constant__ FaultParams params) {
   TUNESMITH_SHARED(char, a, 40000);
   TUNESMITH_SHARED(char, b, 10000);
   params.out[0] = a[0] + b[0];
 }
-extern "C" __global__ void full(const __grid_constant__ Params params) {
+extern "C" __global__ void full(const __grid_constant__ FaultParams params) {
   TUNESMITH_SHARED(char, a, 40000);
   params.out[0] = a[0];
 }
-extern "C" __global__ void two_dimensional(const __grid_constant__ Params params) {
+extern "C" __global__ void two_dimensional(const __grid_constant__ FaultParams params) {
   using namespace tunesmith;
   if (lane_index() == 2) return;
   sync_block();
@@ -126,13 +126,13 @@ class HostExecutorFaults : public testing::Test {
     std::string message = "no error";
     alignas(16) int out[256] = {};
     try {
-      kernels->run(launch, Params{what, out});
+      kernels->run(launch, FaultParams{what, out});
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), code) << error.what();
       message = error.what();
     }
     std::fill(std::begin(out), std::end(out), 0);
-    kernels->run(launch_of("faulty", {8}, {64}), Params{0, out});
+    kernels->run(launch_of("faulty", {8}, {64}), FaultParams{0, out});
     for (int i = 0; i < 256; ++i) EXPECT_EQ(out[i], 7) << "a good launch after: " << message;
     return message;
   }
@@ -325,9 +325,9 @@ TEST_F(HostExecutorFaults, FaultsDuringConcurrentLaunches) {
       for (int round = 0; round < 20; ++round) {
         alignas(16) int out[256] = {};
         if (t % 2 == 0) {
-          EXPECT_THROW(kernels->run(launch_of("faulty", {8}, {64}), Params{1, out}), Error);
+          EXPECT_THROW(kernels->run(launch_of("faulty", {8}, {64}), FaultParams{1, out}), Error);
         } else {
-          kernels->run(launch_of("faulty", {8}, {64}), Params{0, out});
+          kernels->run(launch_of("faulty", {8}, {64}), FaultParams{0, out});
           for (const int value : out) EXPECT_EQ(value, 7);
         }
       }
@@ -353,8 +353,8 @@ TEST(HostExecutorOptions, LargeStacksHoldLargeArrays) {
   HostDeviceOptions options;
   options.stack_bytes = 1 << 20;
   Kernels kernels(R"(
-struct Params { int what; int* out; };
-extern "C" __global__ void deep(const __grid_constant__ Params params) {
+struct FaultParams { int what; int* out; };
+extern "C" __global__ void deep(const __grid_constant__ FaultParams params) {
   volatile int large[200000];
   for (int i = 0; i < 200000; ++i) large[i] = i + tunesmith::thread_index();
   tunesmith::sync_block();
@@ -362,7 +362,7 @@ extern "C" __global__ void deep(const __grid_constant__ Params params) {
 })",
                   options);
   int out[40] = {};
-  kernels.run(launch_of("deep", {1}, {40}), Params{0, out});
+  kernels.run(launch_of("deep", {1}, {40}), FaultParams{0, out});
   for (int i = 0; i < 40; ++i) EXPECT_EQ(out[i], 199999 + i);
 }
 

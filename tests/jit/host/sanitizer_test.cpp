@@ -12,23 +12,23 @@ constexpr bool with_asan = true;
 constexpr bool with_asan = false;
 #endif
 
-struct Params {
+struct SanitizedParams {
   int* array;
   int at;
 };
 
 // Kernels that write element `at` of 10 in device memory, dynamic shared memory and static shared memory.
 constexpr const char* writers = R"(
-struct Params { int* array; int at; };
-extern "C" __global__ void device_memory(const __grid_constant__ Params params) {
+struct SanitizedParams { int* array; int at; };
+extern "C" __global__ void device_memory(const __grid_constant__ SanitizedParams params) {
   tunesmith::sync_block();
   params.array[params.at] = 1;
 }
-extern "C" __global__ void dynamic_memory(const __grid_constant__ Params params) {
+extern "C" __global__ void dynamic_memory(const __grid_constant__ SanitizedParams params) {
   tunesmith::sync_block();
   reinterpret_cast<volatile int*>(tunesmith::dynamic_shared())[params.at] = 1;
 }
-extern "C" __global__ void static_memory(const __grid_constant__ Params params) {
+extern "C" __global__ void static_memory(const __grid_constant__ SanitizedParams params) {
   TUNESMITH_SHARED(int, memory, 10);
   tunesmith::sync_block();
   volatile int* const first = memory;
@@ -45,9 +45,10 @@ TEST_P(HostExecutorSanitizer, DetectsAnOverrunByOneElement) {
   void* const array = kernels.device.allocate(10 * sizeof(int));
   KernelLaunch launch = launch_of(GetParam(), {1}, {64});
   launch.dynamic_smem_bytes = 10 * sizeof(int);
-  kernels.run(launch, Params{static_cast<int*>(array), 9});
+  kernels.run(launch, SanitizedParams{static_cast<int*>(array), 9});
   for (const int outside : {-1, 10})
-    EXPECT_DEATH(kernels.run(launch, Params{static_cast<int*>(array), outside}), "AddressSanitizer: .*-(overflow|poison)")
+    EXPECT_DEATH(kernels.run(launch, SanitizedParams{static_cast<int*>(array), outside}),
+                 "AddressSanitizer: .*-(overflow|poison)")
         << "element " << outside;
   kernels.device.release(array);
 }

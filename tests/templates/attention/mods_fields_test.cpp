@@ -16,7 +16,7 @@ namespace {
 
 using test::modified;
 
-constexpr const char* shape = "heads=4,seq_q=64,seq_kv=80,head_dim=16,dtype=f32";
+constexpr const char* fields_shape = "heads=4,seq_q=64,seq_kv=80,head_dim=16,dtype=f32";
 const Op& attention() { return find_op("attention"); }
 
 std::string scaled(const std::string& factor) {
@@ -46,7 +46,7 @@ TEST(AttentionModFields, StringsRoundTrip) {
 }
 
 TEST(AttentionModFields, NormalizedProblemRoundTrips) {
-  const Problem problem = modified(shape, {{"score_mod", scaled("2")}, {"aux", "window : i64 = 7 ; more:u8[batch]"}});
+  const Problem problem = modified(fields_shape, {{"score_mod", scaled("2")}, {"aux", "window : i64 = 7 ; more:u8[batch]"}});
   EXPECT_EQ(problem.fields.string("aux"), "table:f32[heads*seq_kv];window:i64=7;more:u8[batch]");
   EXPECT_EQ(attention().normalize(problem), problem);
   EXPECT_EQ(attention().normalize({"attention", parse_fields(problem.fields.text(), "problem")}), problem);
@@ -55,7 +55,7 @@ TEST(AttentionModFields, NormalizedProblemRoundTrips) {
   EXPECT_EQ(names, "q k v table more o lse ");
   EXPECT_EQ(attention().parse(problem)->arrays()[3].shape, (std::vector<std::int64_t>{320}));
   // An empty source means no user function.
-  EXPECT_EQ(modified(shape, {{"score_mod", ""}, {"mask_mod", ""}}), modified(shape, {}));
+  EXPECT_EQ(modified(fields_shape, {{"score_mod", ""}, {"mask_mod", ""}}), modified(fields_shape, {}));
 }
 
 TEST(AttentionModFields, TypedProblemHasTheSameFields) {
@@ -63,7 +63,7 @@ TEST(AttentionModFields, TypedProblemHasTheSameFields) {
   typed.score_mod = scaled("2");
   typed.aux = {{.name = "window", .dtype = DType::i64, .value = 7}, {.name = "more", .dtype = DType::u8, .length = 3}};
   const Problem general = attention().normalize(to_problem(typed));
-  EXPECT_EQ(general, modified(shape, {{"score_mod", scaled("2")}, {"aux", "window:i64=7;more:u8[3]"}}));
+  EXPECT_EQ(general, modified(fields_shape, {{"score_mod", scaled("2")}, {"aux", "window:i64=7;more:u8[3]"}}));
   AttentionProblem other = typed;
   EXPECT_EQ(other, typed);
   other.aux[0].value = 0.5;
@@ -73,8 +73,8 @@ TEST(AttentionModFields, TypedProblemHasTheSameFields) {
 TEST(AttentionModFields, KeysDependOnSourcesAndTypesButNotOnNumbers) {
   const auto key = [](const Problem& problem) { return attention().parse(problem)->key().problem_class; };
   const auto with = [](const std::string& factor, const std::string& aux) {
-    return aux.empty() ? modified(shape, {{"score_mod", scaled(factor)}})
-                       : modified(shape, {{"score_mod", scaled(factor)}, {"aux", aux}});
+    return aux.empty() ? modified(fields_shape, {{"score_mod", scaled(factor)}})
+                       : modified(fields_shape, {{"score_mod", scaled(factor)}, {"aux", aux}});
   };
   const Problem base = with("2", "");
   for (const char* aux : {"window:i64=256", "table:f32[1000]", "window:i64=seq_kv"}) {
@@ -83,24 +83,25 @@ TEST(AttentionModFields, KeysDependOnSourcesAndTypesButNotOnNumbers) {
     EXPECT_EQ(rendered(same), rendered(base)) << aux;
     EXPECT_NE(same.text(), base.text());
   }
-  for (const Problem& other : {with("3", ""), with("2", "window:i32=128"), with("2", "more:i32=1"), modified(shape, {})}) {
+  for (const Problem& other :
+       {with("3", ""), with("2", "window:i32=128"), with("2", "more:i32=1"), modified(fields_shape, {})}) {
     EXPECT_NE(key(other), key(base));
     EXPECT_NE(rendered(other), rendered(base));
   }
   const std::string mask = "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return k % 2 == 0; }";
-  EXPECT_NE(key(modified(shape, {{"mask_mod", mask}})),
-            key(modified(shape, {{"score_mod", scaled("2")}, {"mask_mod", mask}})));
+  EXPECT_NE(key(modified(fields_shape, {{"mask_mod", mask}})),
+            key(modified(fields_shape, {{"score_mod", scaled("2")}, {"mask_mod", mask}})));
   const auto record_key = [](const Problem& problem) {
     return tuning_key(*attention().parse(problem), generic_device(parse_arch("sm_90a")), TemplateSet::embedded())
         .problem_class;
   };
   EXPECT_NE(record_key(base), record_key(with("3", "")));
   // Comments of the function are no part of the key.
-  EXPECT_EQ(record_key(base), record_key(modified(shape, {{"score_mod", scaled("2") + "// why two\n"}})));
+  EXPECT_EQ(record_key(base), record_key(modified(fields_shape, {{"score_mod", scaled("2") + "// why two\n"}})));
 }
 
 TEST(AttentionModFields, ParametersHoldNumbersAndAddressesOfAux) {
-  const Problem problem = modified(shape, {{"score_mod", scaled("2")}, {"aux", "last:i32=seq_kv-1"}});
+  const Problem problem = modified(fields_shape, {{"score_mod", scaled("2")}, {"aux", "last:i32=seq_kv-1"}});
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   const LaunchPlan plan =
       attention().parse(problem)->launch_plan(attention().parse(problem)->default_config(device), device);
@@ -119,7 +120,7 @@ TEST(AttentionModFields, ParametersHoldNumbersAndAddressesOfAux) {
 }
 
 TEST(AttentionModFields, NothingChangesWithoutAUserFunction) {
-  const std::string source = rendered(modified(shape, {}));
+  const std::string source = rendered(modified(fields_shape, {}));
   EXPECT_NE(source.find("tunesmith::NoModification, config"), std::string::npos);
   EXPECT_EQ(source.find("user_text"), std::string::npos);
 }

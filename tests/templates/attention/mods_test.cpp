@@ -22,7 +22,7 @@ using test::AttentionArraysOnHost;
 using test::Case;
 using test::modified;
 
-constexpr const char* shape = "batch=2,heads=4,kv_heads=2,seq_q=37,seq_kv=53,head_dim=16,dtype=f32";
+constexpr const char* numeric_shape = "batch=2,heads=4,kv_heads=2,seq_q=37,seq_kv=53,head_dim=16,dtype=f32";
 constexpr double f32_tolerance = 1e-5;  // 53 keys, values of magnitude 1
 
 class AttentionMods : public test::HostKernels {
@@ -59,7 +59,7 @@ struct Example {
   std::function<test::ScoreMod(const AttentionArraysOnHost&)> score_mod;
   std::function<test::MaskMod(const AttentionArraysOnHost&)> mask_mod;
 
-  Problem problem(const std::string& of = shape) const {
+  Problem problem(const std::string& of = numeric_shape) const {
     std::vector<std::pair<std::string, std::string>> texts{{field, test::mod_example(name)}};
     if (*aux != '\0') texts.emplace_back("aux", aux);
     return modified(of, texts);
@@ -187,8 +187,8 @@ TEST_F(AttentionMods, CheckDetectsAWrongKeyIndex) {
 TEST_F(AttentionMods, UserFunctionEqualsTheBuiltInOption) {
   // A cap of 2 changes most scores. The host executor's __tanhf is exact: scores differ by at most cap * 2^-20, and so do
   // weights and lse.
-  const Problem softcap = modified(shape, {{"score_mod", test::mod_example("softcap")}, {"aux", "cap:f32=2"}});
-  const Problem option = modified(std::string(shape) + ",softcap=2", {}), plain = modified(shape, {});
+  const Problem softcap = modified(numeric_shape, {{"score_mod", test::mod_example("softcap")}, {"aux", "cap:f32=2"}});
+  const Problem option = modified(std::string(numeric_shape) + ",softcap=2", {}), plain = modified(numeric_shape, {});
   EXPECT_LE(largest_distance(softcap, option), 2e-5);
   EXPECT_GT(largest_distance(softcap, plain), 1e-2);
 }
@@ -201,15 +201,16 @@ __device__ float score_mod(float score, int b, int h, int q, int k, const Aux& a
   return score * aux.x + aux.y * to_float(aux.a[h]) + big * to_float(aux.b[h]) + static_cast<float>(aux.c[h] * (k % 2));
 }
 )";
-  with_executables({case_of(modified(shape, {{"score_mod", text}}))}, [&](const Case& c, const Executable& executable) {
-    const AttentionArraysOnHost arrays(c.problem, 5);
-    launch(executable, arrays);
-    const auto expected = [&](double score, Int, Int h, Int, Int k) {
-      return score * 0.5 - 2 * arrays.real("a", h) + 3 * arrays.real("b", h) +
-             static_cast<double>(arrays.integer("c", h) * (k % 2));
-    };
-    EXPECT_LE(test::largest_difference(c.problem, arrays, expected, nullptr), f32_tolerance);
-  });
+  with_executables({case_of(modified(numeric_shape, {{"score_mod", text}}))},
+                   [&](const Case& c, const Executable& executable) {
+                     const AttentionArraysOnHost arrays(c.problem, 5);
+                     launch(executable, arrays);
+                     const auto expected = [&](double score, Int, Int h, Int, Int k) {
+                       return score * 0.5 - 2 * arrays.real("a", h) + 3 * arrays.real("b", h) +
+                              static_cast<double>(arrays.integer("c", h) * (k % 2));
+                     };
+                     EXPECT_LE(test::largest_difference(c.problem, arrays, expected, nullptr), f32_tolerance);
+                   });
 }
 
 // One source serves arrays of every dtype.
@@ -221,7 +222,7 @@ __device__ float score_mod(float score, int b, int h, int q, int k, const Aux& a
 )";
   std::vector<Case> cases;
   for (const char* dtype : {"f32", "f16", "bf16", "i32", "i64", "u8"})
-    cases.push_back(case_of(modified(shape, {{"score_mod", body}, {"aux", "a:" + std::string(dtype) + "[heads]"}})));
+    cases.push_back(case_of(modified(numeric_shape, {{"score_mod", body}, {"aux", "a:" + std::string(dtype) + "[heads]"}})));
   with_executables(cases, [&](const Case& c, const Executable& executable) {
     const AttentionArraysOnHost arrays(c.problem, 5);
     const bool real = is_float(arrays["a"].info.dtype);
@@ -247,7 +248,7 @@ __device__ float score_mod(float score, int b, int h, int q, int k, const Aux& a
 
 TEST_F(AttentionMods, ConstantsAreDefined) {
   with_executables(
-      {case_of(modified(shape, {{"score_mod", constants_text}}))}, [&](const Case& c, const Executable& executable) {
+      {case_of(modified(numeric_shape, {{"score_mod", constants_text}}))}, [&](const Case& c, const Executable& executable) {
         const AttentionArraysOnHost arrays(c.problem, 5);
         launch(executable, arrays);
         const auto expected = [](double score, Int, Int, Int, Int k) {
@@ -258,25 +259,27 @@ TEST_F(AttentionMods, ConstantsAreDefined) {
 }
 
 TEST_F(AttentionMods, TrigonometryIsExactForLargeArguments) {
-  with_executables({case_of(modified(shape, {{"score_mod", test::trigonometry_text}}))}, [&](const Case& c,
-                                                                                             const Executable& executable) {
-    const AttentionArraysOnHost arrays(c.problem, 5);
-    launch(executable, arrays);
-    EXPECT_LE(test::largest_difference(c.problem, arrays, test::trigonometry_score, nullptr), f32_tolerance);
-  });
+  with_executables({case_of(modified(numeric_shape, {{"score_mod", test::trigonometry_text}}))},
+                   [&](const Case& c, const Executable& executable) {
+                     const AttentionArraysOnHost arrays(c.problem, 5);
+                     launch(executable, arrays);
+                     EXPECT_LE(test::largest_difference(c.problem, arrays, test::trigonometry_score, nullptr),
+                               f32_tolerance);
+                   });
 }
 
 TEST_F(AttentionMods, FullyMaskedQueryGivesZeros) {
   const std::string text =
       "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return q % 3 != 0 && k % 2 == 0; }";
-  with_executables({case_of(modified(shape, {{"mask_mod", text}}))}, [&](const Case& c, const Executable& executable) {
-    const AttentionArraysOnHost arrays(c.problem, 5);
-    launch(executable, arrays);
-    EXPECT_EQ(arrays.real("lse", 3), -INFINITY);
-    EXPECT_LE(test::largest_difference(c.problem, arrays, nullptr,
-                                       [](Int, Int, Int q, Int k) { return q % 3 != 0 && k % 2 == 0; }),
-              f32_tolerance);
-  });
+  with_executables({case_of(modified(numeric_shape, {{"mask_mod", text}}))},
+                   [&](const Case& c, const Executable& executable) {
+                     const AttentionArraysOnHost arrays(c.problem, 5);
+                     launch(executable, arrays);
+                     EXPECT_EQ(arrays.real("lse", 3), -INFINITY);
+                     EXPECT_LE(test::largest_difference(c.problem, arrays, nullptr,
+                                                        [](Int, Int, Int q, Int k) { return q % 3 != 0 && k % 2 == 0; }),
+                               f32_tolerance);
+                   });
 }
 
 // One-shot calls look up plans by source: problems that differ only in the source have different plans.

@@ -15,13 +15,13 @@
 namespace tunesmith {
 namespace {
 
-const Op& op() { return find_op("attention_backward"); }
-Problem normal(const std::string& fields) { return test::normalized("attention_backward", fields); }
-DeviceInfo hopper() { return generic_device(parse_arch("sm_90a")); }
+const Op& backward_op() { return find_op("attention_backward"); }
+Problem normal_backward(const std::string& fields) { return test::normalized("attention_backward", fields); }
+DeviceInfo backward_hopper() { return generic_device(parse_arch("sm_90a")); }
 
 void expect_error(const std::string& fields, const std::vector<const char*>& parts) {
   try {
-    normal(fields);
+    normal_backward(fields);
     ADD_FAILURE() << fields << " was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
@@ -32,7 +32,7 @@ void expect_error(const std::string& fields, const std::vector<const char*>& par
 
 std::string arrays_of(const std::string& fields) {
   std::string text;
-  for (const ArrayInfo& info : op().parse(normal(fields))->arrays()) {
+  for (const ArrayInfo& info : backward_op().parse(normal_backward(fields))->arrays()) {
     text += (info.output ? "-> " : "") + info.name + "(";
     for (const std::int64_t extent : info.shape) text += std::to_string(extent) + ",";
     text.back() = ')';
@@ -42,9 +42,9 @@ std::string arrays_of(const std::string& fields) {
 }
 
 std::vector<std::string> kernels_of(const std::string& fields, const std::string& config = "") {
-  const test::Case c = test::case_of("attention_backward", fields, hopper(), config);
+  const test::Case c = test::case_of("attention_backward", fields, backward_hopper(), config);
   std::vector<std::string> entries;
-  for (const KernelLaunch& kernel : op().parse(c.problem)->launch_plan(c.config, hopper()).kernels)
+  for (const KernelLaunch& kernel : backward_op().parse(c.problem)->launch_plan(c.config, backward_hopper()).kernels)
     entries.push_back(kernel.entry);
   return entries;
 }
@@ -65,16 +65,16 @@ TEST(AttentionBackwardDescriptor, ErrorsNameTheFieldAndWhatIsAllowed) {
   expect_error("seq_q=5,head_dim=64,dk_seq_stride=63", {"stride of dk is 63", "at least 64"});
   expect_error("seq_q=5,head_dim=64,dv_head_stride=0", {"dv_head_stride is 0; allowed: 1 to"});
   expect_error("seq_q=5,head_dim=64,rows=3", {"'rows' is not a field of attention_backward"});
-  EXPECT_NO_THROW(normal("seq_q=5,head_dim=64,dout_head_stride=0"));
+  EXPECT_NO_THROW(normal_backward("seq_q=5,head_dim=64,dout_head_stride=0"));
 }
 
 TEST(AttentionBackwardDescriptor, UserFunctionsRunOnWgmma) {
   for (const auto& [function, text] : std::vector<std::pair<std::string, std::string>>{
            {"score_mod", "__device__ float score_mod(float s, int, int, int, int, const Aux&) { return 2 * s; }"},
            {"mask_mod", "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return q % 3 != k % 3; }"}}) {
-    Problem problem = normal("seq_q=512,head_dim=128");
+    Problem problem = normal_backward("seq_q=512,head_dim=128");
     problem.fields.set(function, text);
-    EXPECT_EQ(op().parse(problem)->default_config(hopper()).variant(), "wgmma") << function;
+    EXPECT_EQ(backward_op().parse(problem)->default_config(backward_hopper()).variant(), "wgmma") << function;
   }
 }
 
@@ -83,8 +83,8 @@ TEST(AttentionBackwardDescriptor, AForwardProblemBecomesABackwardProblem) {
   AttentionBackwardProblem backward{forward};
   backward.dlse = true;
   backward.dq_strides.seq = 512;
-  EXPECT_EQ(op().normalize(to_problem(backward)),
-            normal("heads=4,kv_heads=2,seq_q=100,head_dim=64,causal=top-left,dlse=1,dq_seq_stride=512,dtype=bf16"));
+  EXPECT_EQ(backward_op().normalize(to_problem(backward)),
+            normal_backward("heads=4,kv_heads=2,seq_q=100,head_dim=64,causal=top-left,dlse=1,dq_seq_stride=512,dtype=bf16"));
 }
 
 TEST(AttentionBackwardDescriptor, AddressesEnableOptions) {
@@ -98,7 +98,9 @@ TEST(AttentionBackwardDescriptor, AddressesEnableOptions) {
 }
 
 TEST(AttentionBackwardDescriptor, KeysDistinguishProblemClasses) {
-  const auto key = [](const std::string& fields) { return op().parse(normal(fields))->key().problem_class; };
+  const auto key = [](const std::string& fields) {
+    return backward_op().parse(normal_backward(fields))->key().problem_class;
+  };
   const std::string shape = "seq_q=512,seq_kv=2048,head_dim=64,heads=8";
   for (const char* other :
        {",dtype=f16", ",kv_heads=2", ",causal=top-left", ",softcap=3", ",alibi=1", ",dlse=1", ",dk_alignment=8"})
@@ -110,8 +112,8 @@ TEST(AttentionBackwardDescriptor, KeysDistinguishProblemClasses) {
 }
 
 TEST(AttentionBackwardDescriptor, AccumulationReadsTheGradients) {
-  const ParsedProblemPtr adds = op().parse(normal("seq_q=20,head_dim=16,dtype=f32,accumulate=1")),
-                         replaces = op().parse(normal("seq_q=20,head_dim=16,dtype=f32"));
+  const ParsedProblemPtr adds = backward_op().parse(normal_backward("seq_q=20,head_dim=16,dtype=f32,accumulate=1")),
+                         replaces = backward_op().parse(normal_backward("seq_q=20,head_dim=16,dtype=f32"));
   EXPECT_DOUBLE_EQ(adds->cost().bytes_written, replaces->cost().bytes_written);
   EXPECT_DOUBLE_EQ(adds->cost().bytes_read, replaces->cost().bytes_read + replaces->cost().bytes_written);
   std::vector<std::vector<std::byte>> memory;
@@ -132,7 +134,7 @@ TEST(AttentionBackwardDescriptor, AccumulationReadsTheGradients) {
 }
 
 TEST(AttentionBackwardDescriptor, CostsCountFiveProducts) {
-  const auto flops = [](const std::string& fields) { return op().parse(normal(fields))->cost().flops; };
+  const auto flops = [](const std::string& fields) { return backward_op().parse(normal_backward(fields))->cost().flops; };
   EXPECT_DOUBLE_EQ(flops("batch=2,heads=4,seq_q=100,seq_kv=50,head_dim=64,head_dim_v=32"),
                    2.0 * 2 * 4 * 100 * 50 * (3 * 64 + 2 * 32));
   EXPECT_DOUBLE_EQ(flops("seq_q=100,head_dim=64,causal=top-left"), 10.0 * 64 * (100 * 101 / 2));
@@ -160,8 +162,8 @@ TEST(AttentionBackwardDescriptor, LaunchesOnlyWhatIsNeeded) {
 // first one ends.
 TEST(AttentionBackwardDescriptor, TwoKernelsSumNothingInTheWorkspace) {
   const auto plan_of = [](const std::string& fields, const std::string& config) {
-    const test::Case c = test::case_of("attention_backward", fields, hopper(), config);
-    return op().parse(c.problem)->launch_plan(c.config, hopper());
+    const test::Case c = test::case_of("attention_backward", fields, backward_hopper(), config);
+    return backward_op().parse(c.problem)->launch_plan(c.config, backward_hopper());
   };
   const std::string fields = "batch=3,heads=4,kv_heads=2,seq_q=700,seq_kv=500,head_dim=256";
   const LaunchPlan one = plan_of(fields, "kernels=1"), two = plan_of(fields, "kernels=2,dq_tile_q=64"),
@@ -186,8 +188,8 @@ TEST(AttentionBackwardDescriptor, TwoKernelsSumNothingInTheWorkspace) {
 // A cluster of up to 8 blocks holds all keys: nothing is summed in the workspace, so each run gives the same bits.
 TEST(AttentionBackwardDescriptor, ClustersAddDqThemselves) {
   const auto plan_of = [](const std::string& fields, const std::string& config) {
-    const test::Case c = test::case_of("attention_backward", fields, hopper(), config);
-    return op().parse(c.problem)->launch_plan(c.config, hopper());
+    const test::Case c = test::case_of("attention_backward", fields, backward_hopper(), config);
+    return backward_op().parse(c.problem)->launch_plan(c.config, backward_hopper());
   };
   const std::string fields = "batch=3,heads=4,kv_heads=2,seq_q=700,seq_kv=500,head_dim=64";
   const LaunchPlan sums = plan_of(fields, "cluster=0,adders=0"), cluster = plan_of(fields, "cluster=4"),
@@ -200,18 +202,19 @@ TEST(AttentionBackwardDescriptor, ClustersAddDqThemselves) {
   EXPECT_TRUE(cluster.sums_in_any_order.empty());
   // The default where they were measured to be faster: two blocks with keys each.
   for (const auto& [seq_kv, expected] : {std::pair(128, false), {129, true}, {256, true}, {257, false}}) {
-    const ParsedProblemPtr parsed = op().parse(normal("seq_q=700,head_dim=64,heads=2,seq_kv=" + std::to_string(seq_kv)));
-    EXPECT_EQ(parsed->default_config(hopper()).fields.contains("cluster"), expected) << seq_kv;
+    const ParsedProblemPtr parsed =
+        backward_op().parse(normal_backward("seq_q=700,head_dim=64,heads=2,seq_kv=" + std::to_string(seq_kv)));
+    EXPECT_EQ(parsed->default_config(backward_hopper()).fields.contains("cluster"), expected) << seq_kv;
   }
 }
 
 // Sections that fit into L2, but at least 1.5 times the blocks that run at once, all of about the same size.
 TEST(AttentionBackwardDescriptor, SectionsOfKeyHeadsFillTheDevice) {
   const auto heads_per_section = [](const char* fields, std::int64_t kv_tiles) {
-    const auto problem = read_problem(AttentionBackwardProblem{}, normal(fields).fields);
-    return attention_backward::heads_per_section(kv_tiles, attention_backward::Settings::of(problem), hopper());
+    const auto problem = read_problem(AttentionBackwardProblem{}, normal_backward(fields).fields);
+    return attention_backward::heads_per_section(kv_tiles, attention_backward::Settings::of(problem), backward_hopper());
   };
-  ASSERT_EQ(hopper().sm_count, 132);
+  ASSERT_EQ(backward_hopper().sm_count, 132);
   EXPECT_EQ(heads_per_section("batch=2,heads=16,seq_q=8192,head_dim=128", 64), 4);
   EXPECT_EQ(heads_per_section("batch=1,heads=64,kv_heads=8,seq_q=4096,head_dim=128", 32), 8);
   EXPECT_EQ(heads_per_section("batch=2,heads=64,kv_heads=8,seq_q=8192,head_dim=128", 64), 4);
@@ -220,7 +223,9 @@ TEST(AttentionBackwardDescriptor, SectionsOfKeyHeadsFillTheDevice) {
 
 TEST(AttentionBackwardDescriptor, WgmmaSaysWhatItLacks) {
   const auto reason = [](const std::string& fields, const std::string& config) {
-    return op().parse(normal(fields))->why_invalid(hopper(), Config{parse_fields(config, "config")});
+    return backward_op()
+        .parse(normal_backward(fields))
+        ->why_invalid(backward_hopper(), Config{parse_fields(config, "config")});
   };
   const std::string narrow = "variant=wgmma,roles=keys,tile_q=128,stages=2,ahead=0",
                     wide = "variant=wgmma,roles=keys,tile_q=64,stages=2,ahead=1",

@@ -12,7 +12,7 @@ namespace {
 
 using test::normalized;
 
-DeviceInfo hopper() { return generic_device(parse_arch("sm_90a")); }
+DeviceInfo strided_hopper() { return generic_device(parse_arch("sm_90a")); }
 
 void expect_error(std::string_view op, const std::string& fields, std::initializer_list<const char*> parts) {
   std::string message;
@@ -93,19 +93,19 @@ TEST(StridedCrossEntropy, SearchSpacesAreValidAndStartWithTheDefault) {
           "logits_row_stride=1"}) {
       const ParsedProblemPtr problem = find_op(op).parse(normalized(op, fields));
       for (const Effort effort : {Effort::quick, Effort::full}) {
-        const std::vector<Config> space = problem->search_space(hopper(), effort);
+        const std::vector<Config> space = problem->search_space(strided_hopper(), effort);
         ASSERT_FALSE(space.empty());
-        EXPECT_EQ(space.front(), problem->default_config(hopper()));
+        EXPECT_EQ(space.front(), problem->default_config(strided_hopper()));
         EXPECT_LE(space.size(), effort == Effort::quick ? 60U : 300U) << fields;
-        for (const Config& config : space) EXPECT_EQ(problem->why_invalid(hopper(), config), "") << config.text();
+        for (const Config& config : space) EXPECT_EQ(problem->why_invalid(strided_hopper(), config), "") << config.text();
       }
     }
 }
 
 TEST(StridedCrossEntropy, ReductionsCountPositions) {
   const auto plan = [](const char* fields) {
-    const test::Case c = test::case_of("cross_entropy", fields, hopper(), "variant=resident");
-    return c.op().parse(c.problem)->launch_plan(c.config, hopper());
+    const test::Case c = test::case_of("cross_entropy", fields, strided_hopper(), "variant=resident");
+    return c.op().parse(c.problem)->launch_plan(c.config, strided_hopper());
   };
   const LaunchPlan few = plan("rows=1,cols=10,inner=100,gradient=separate");
   ASSERT_EQ(few.kernels.size(), 3U);
@@ -123,7 +123,7 @@ TEST(StridedCrossEntropy, ProblemsToVerifyHaveTheSameSource) {
   for (const Problem& problem : test::strided_cross_entropy_problems()) {
     const ParsedProblemPtr parsed = find_op(problem.op).parse(problem);
     const ParsedProblemPtr small = find_op(problem.op).parse(parsed->verification_problem());
-    const Config config = parsed->default_config(hopper());
+    const Config config = parsed->default_config(strided_hopper());
     if (config.variant() == "split") continue;  // its number of blocks depends on that of the positions
     EXPECT_EQ(render(*small, config), render(*parsed, config)) << problem.text();
   }

@@ -40,7 +40,7 @@ TEST(RowProgramCoverage, KernelTestsUseTheWholeLanguage) {
       operations.insert(node.operation);
       if (node.operation == Operation::round_to) rounded_to.insert(node.type);
     }
-    for (const Reduction& reduction : program.reductions)
+    for (const row_program::Reduction& reduction : program.reductions)
       (reduction.of_top ? reducers_of_chosen : reduction.grouped ? reducers_of_groups : reducers).insert(reduction.reducer);
     for (const Monoid& monoid : program.monoids)
       for (const Node& node : monoid.nodes) operations.insert(node.operation);

@@ -16,13 +16,13 @@
 namespace tunesmith {
 namespace {
 
-ParsedProblemPtr parsed(const std::string& text, const std::string& fields) {
+ParsedProblemPtr parsed_program(const std::string& text, const std::string& fields) {
   return find_op("row_program").parse(test::row_program_problem(text, fields));
 }
 
 /// Expects that the text of the default configuration begins with `start`.
 void expect_default(const char* program, const std::string& fields, const DeviceInfo& device, const char* start) {
-  const std::string found = parsed(test::row_program_text(program), fields)->default_config(device).text();
+  const std::string found = parsed_program(test::row_program_text(program), fields)->default_config(device).text();
   EXPECT_TRUE(found.starts_with(start)) << program << " " << fields << ": " << found;
 }
 
@@ -67,7 +67,7 @@ TEST(RowProgramKernels, NormsHaveMoreLoadsInFlightOnFastMemory) {
 }
 
 TEST(RowProgramKernels, TuningTriesThemOnEveryDevice) {
-  const ParsedProblemPtr problem = parsed(test::row_program_text("layer_norm"), "rows=4096,cols=8192,dtype=bf16");
+  const ParsedProblemPtr problem = parsed_program(test::row_program_text("layer_norm"), "rows=4096,cols=8192,dtype=bf16");
   const std::vector<Config> space = problem->search_space(generic_device(parse_arch("sm_90a")), Effort::quick);
   EXPECT_TRUE(std::ranges::any_of(space, [](const Config& config) {
     return config.text().starts_with("variant=block,threads=256,min_blocks=3,registers=float32,load=plain,");
@@ -78,7 +78,7 @@ TEST(RowProgramKernels, MomentsAreOneExchangeBetweenBlocks) {
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   const auto has = [&](const std::string& reduction, const std::string& dtype, const std::string& config) {
     const ParsedProblemPtr problem =
-        parsed(test::row_program_text("shipped layer_norm"), "rows=128,cols=65536,dtype=" + dtype);
+        parsed_program(test::row_program_text("shipped layer_norm"), "rows=128,cols=65536,dtype=" + dtype);
     return render(*problem, problem->complete_config(device, {parse_fields(config, "config")}))
                .find("<" + reduction + ">") != std::string::npos;
   };
@@ -112,7 +112,7 @@ TEST(RowProgramKernels, SomeKernelsReadColumnsEarly) {
       "out y : e4m3[row, col] = x * w / max(largest, 1e-12)\n";
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   const auto reads_early = [&](const std::string& text, const std::string& fields) {
-    const ParsedProblemPtr problem = parsed(text, "rows=128,cols=65536,dtype=bf16");
+    const ParsedProblemPtr problem = parsed_program(text, "rows=128,cols=65536,dtype=bf16");
     const std::string source = render(*problem, problem->complete_config(device, {parse_fields(fields, "config")}));
     return source.find("ColumnList<Columns<bf16, 8, LoadHint::read_only>") != std::string::npos;
   };

@@ -15,11 +15,11 @@ namespace {
 using test::Case;
 using test::softmax_ops;
 
-DeviceInfo h100() { return generic_device({9, 0, 'a'}); }
+DeviceInfo launch_h100() { return generic_device({9, 0, 'a'}); }
 
-LaunchPlan plan_of(const Case& c) { return c.op().parse(c.problem)->launch_plan(c.config, h100()); }
+LaunchPlan plan_of(const Case& c) { return c.op().parse(c.problem)->launch_plan(c.config, launch_h100()); }
 LaunchPlan plan_of(std::string_view op, const std::string& fields, const std::string& config) {
-  return plan_of(test::case_of(op, fields, h100(), config));
+  return plan_of(test::case_of(op, fields, launch_h100(), config));
 }
 
 TEST(SoftmaxLaunch, GridCoversEveryRowOnce) {
@@ -70,7 +70,7 @@ TEST(SoftmaxLaunch, GridIsAMultipleOfTheCluster) {
 TEST(SoftmaxLaunch, GridVariantIsCooperativeAndResident) {
   for (const std::string_view op : softmax_ops)
     for (const char* rows : {"1", "3", "100"}) {
-      const Case c = test::case_of(op, std::string("rows=") + rows + ",cols=131072", h100(), "variant=grid");
+      const Case c = test::case_of(op, std::string("rows=") + rows + ",cols=131072", launch_h100(), "variant=grid");
       const LaunchPlan plan = plan_of(c);
       ASSERT_EQ(plan.kernels.size(), 1U);
       const KernelLaunch& kernel = plan.kernels[0];
@@ -79,7 +79,7 @@ TEST(SoftmaxLaunch, GridVariantIsCooperativeAndResident) {
       EXPECT_EQ(kernel.cluster, (Dim3{1, 1, 1}));
       EXPECT_EQ(kernel.grid.y, 1U);
       EXPECT_EQ(kernel.grid.x % blocks, 0);
-      EXPECT_LE(kernel.grid.x, c.config.fields.integer("min_blocks") * h100().sm_count);
+      EXPECT_LE(kernel.grid.x, c.config.fields.integer("min_blocks") * launch_h100().sm_count);
       EXPECT_LE(kernel.grid.x / blocks, std::stoi(rows));                     // every group has a row
       EXPECT_EQ(plan.workspace_bytes, std::int64_t{kernel.grid.x} * 16 * 8);  // two sets of eight tagged words
     }
@@ -133,7 +133,7 @@ TEST(SoftmaxLaunch, PointersHaveAlignmentExtentAndOffset) {
 TEST(SoftmaxLaunch, ParametersMatchTheLayoutInTheSource) {
   for (const std::string_view op : softmax_ops)
     for (const char* config : {"variant=block", "variant=cluster", "variant=grid", "variant=two_pass", "variant=split"}) {
-      const Case c = test::case_of(op, "rows=9,cols=9000", h100(), config);
+      const Case c = test::case_of(op, "rows=9,cols=9000", launch_h100(), config);
       EXPECT_NE(render(*c.op().parse(c.problem), c.config)
                     .find("sizeof(tunesmith::RowParams) == " + std::to_string(plan_of(c).params.size())),
                 std::string::npos);
@@ -172,7 +172,7 @@ TEST(SoftmaxVerification, RunsTheSameBinaryOnFewRows) {
       const Problem small = find_op(op).parse(p)->verification_problem();
       EXPECT_LE(small.fields.integer("rows"), 513);
       EXPECT_GE(small.fields.integer("rows"), 17);
-      const Config config = find_op(op).parse(p)->default_config(h100());
+      const Config config = find_op(op).parse(p)->default_config(launch_h100());
       EXPECT_EQ(render(*find_op(op).parse(small), config), render(*find_op(op).parse(p), config)) << fields;
       EXPECT_EQ(render(*find_op(op).parse(find_op(op).normalize(small)), config), render(*find_op(op).parse(p), config))
           << fields;
@@ -182,7 +182,7 @@ TEST(SoftmaxVerification, RunsTheSameBinaryOnFewRows) {
 TEST(SoftmaxSource, DependsOnThePresenceOfAScaleNotOnItsValue) {
   for (const std::string_view op : softmax_ops) {
     const auto text = [&](const char* options) {
-      const Case c = test::case_of(op, std::string("rows=64,cols=1000") + options, h100(), "variant=block");
+      const Case c = test::case_of(op, std::string("rows=64,cols=1000") + options, launch_h100(), "variant=block");
       return render(*c.op().parse(c.problem), c.config);
     };
     EXPECT_EQ(text(",scale=0.125"), text(",scale=3.7"));

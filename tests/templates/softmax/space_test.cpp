@@ -17,9 +17,9 @@ using test::softmax_ops;
 using Names = std::set<std::string>;
 
 DeviceInfo device_of(const char* arch) { return generic_device(parse_arch(arch)); }
-DeviceInfo h100() { return device_of("sm_90a"); }
+DeviceInfo space_h100() { return device_of("sm_90a"); }
 
-const char* const shapes[] = {
+const char* const space_shapes[] = {
     "rows=4096,cols=1",
     "rows=4096,cols=37",
     "rows=4096,cols=128,dtype=bf16",
@@ -69,7 +69,7 @@ TEST(SoftmaxSpace, EveryCandidateIsValidDistinctAndWellFormedAndTheDefaultComesF
     std::string text;
   } quick, full;
   std::size_t turn = 0;
-  for (const char* fields : shapes)
+  for (const char* fields : space_shapes)
     for (const char* arch : archs) {
       ++turn;
       for (std::size_t i = 0; i < softmax_ops.size(); ++i) {
@@ -91,11 +91,12 @@ TEST(SoftmaxSpace, EveryCandidateIsValidDistinctAndWellFormedAndTheDefaultComesF
   EXPECT_LE(full.count, 220U) << full.text;
 }
 
-// Which of 4 and 8 blocks is faster differs between shapes by 10%.
+// Which of 4 and 8 blocks is faster differs between space_shapes by 10%.
 TEST(SoftmaxSpace, FewLongRowsTryClustersOf4And8Blocks) {
   const Problem p = normalized("softmax", "rows=57,cols=81120,dtype=bf16");
   std::string all;
-  for (const Config& config : find_op("softmax").parse(p)->search_space(h100(), Effort::quick)) all += config.text() + "\n";
+  for (const Config& config : find_op("softmax").parse(p)->search_space(space_h100(), Effort::quick))
+    all += config.text() + "\n";
   for (const char* cluster : {"variant=cluster,threads=256,blocks_per_row=4,",
                               "variant=cluster,threads=256,blocks_per_row=8,", "variant=grid,threads=128,"})
     EXPECT_NE(all.find(cluster), std::string::npos) << cluster << "\n" << all;
@@ -103,10 +104,10 @@ TEST(SoftmaxSpace, FewLongRowsTryClustersOf4And8Blocks) {
 
 TEST(SoftmaxSpace, QuickIsASubsetOfFull) {
   for (const std::string_view name : softmax_ops)
-    for (const char* fields : shapes) {
+    for (const char* fields : space_shapes) {
       const Problem p = normalized(name, fields);
-      const auto full = find_op(name).parse(p)->search_space(h100(), Effort::full);
-      for (const Config& config : find_op(name).parse(p)->search_space(h100(), Effort::quick))
+      const auto full = find_op(name).parse(p)->search_space(space_h100(), Effort::full);
+      for (const Config& config : find_op(name).parse(p)->search_space(space_h100(), Effort::quick))
         EXPECT_NE(std::ranges::find(full, config), full.end()) << name << " " << fields << " " << config.text();
     }
 }
@@ -118,7 +119,7 @@ TEST(SoftmaxSpace, QuickTriesFewCandidatesOnLongRows) {
       for (const char* rows : {"rows=4096", "rows=16"})
         for (const char* cols : {",cols=40000", ",cols=65536", ",cols=151937", ",cols=262144"}) {
           const auto space =
-              find_op(op).parse(normalized(op, std::string(rows) + cols + dtype))->search_space(h100(), Effort::quick);
+              find_op(op).parse(normalized(op, std::string(rows) + cols + dtype))->search_space(space_h100(), Effort::quick);
           EXPECT_LE(space.size(), 14U) << op << rows << cols << dtype;
           EXPECT_GE(space.size(), 4U) << op << rows << cols << dtype;
         }
@@ -126,7 +127,7 @@ TEST(SoftmaxSpace, QuickTriesFewCandidatesOnLongRows) {
 
 TEST(SoftmaxSpace, LongRowsUseTheSmallestNumberOfBlocks) {
   const auto offers = [](const char* fields, Effort effort, const std::string& start) {
-    const auto space = find_op("softmax").parse(normalized("softmax", fields))->search_space(h100(), effort);
+    const auto space = find_op("softmax").parse(normalized("softmax", fields))->search_space(space_h100(), effort);
     return std::ranges::any_of(space, [&](const Config& config) { return config.text().starts_with(start); });
   };
   for (const Effort effort : {Effort::quick, Effort::full}) {
@@ -154,7 +155,7 @@ TEST(SoftmaxSpace, LongRowsUseTheSmallestNumberOfBlocks) {
 TEST(SoftmaxSpace, TriesThreadCountsThatDivideARow) {
   const auto threads_of = [](const char* fields, Effort effort) {
     std::set<std::int64_t> threads;
-    for (const Config& config : find_op("softmax").parse(normalized("softmax", fields))->search_space(h100(), effort))
+    for (const Config& config : find_op("softmax").parse(normalized("softmax", fields))->search_space(space_h100(), effort))
       if (config.variant() == "block") threads.insert(config.fields.integer("threads"));
     return threads;
   };
@@ -171,7 +172,7 @@ TEST(SoftmaxSpace, OffersVariantsThatFit) {
     const char *fields, *offered, *not_offered;
   };
   const auto check = [](std::string_view op, const Expectation& expected) {
-    const Names names = variants_of(op, expected.fields, h100());
+    const Names names = variants_of(op, expected.fields, space_h100());
     std::string text;
     for (const std::string& name : names) text += name + " ";
     const auto each = [&](const char* list, bool wanted) {
@@ -207,7 +208,7 @@ TEST(SoftmaxSpace, OffersVariantsThatFit) {
 TEST(SoftmaxSpace, NarrowAccessesAreForUnalignedRows) {
   const auto accesses_of = [](std::string_view op, const std::string& fields, Effort effort) {
     Names names;
-    for (const Config& config : find_op(op).parse(normalized(op, fields))->search_space(h100(), effort)) {
+    for (const Config& config : find_op(op).parse(normalized(op, fields))->search_space(space_h100(), effort)) {
       const Value* access = config.fields.find("access");
       names.insert(config.variant() + " " + (access == nullptr ? "vectors" : text(*access)));
     }
@@ -231,7 +232,7 @@ TEST(SoftmaxSpace, NarrowAccessesAreForUnalignedRows) {
 
 TEST(SoftmaxSpace, OffersOnlySupportedVariants) {
   for (const std::string_view op : softmax_ops) {
-    for (const char* fields : shapes)
+    for (const char* fields : space_shapes)
       for (const char* arch : archs) {
         const Names names = variants_of(op, fields, device_of(arch));
         const int number = parse_arch(arch).number();
@@ -249,7 +250,7 @@ TEST(SoftmaxSpace, OffersOnlySupportedVariants) {
   }
   const auto reason = [](const char* fields, const char* config, const char* arch) {
     const Problem p = normalized("softmax", fields);
-    const test::Case c = test::case_of("softmax", fields, h100(), config);
+    const test::Case c = test::case_of("softmax", fields, space_h100(), config);
     return find_op("softmax").parse(p)->why_invalid(device_of(arch), c.config);
   };
   EXPECT_NE(reason("rows=4096,cols=65536", "variant=cluster", "sm_89").find("sm_90"), std::string::npos);
@@ -261,7 +262,7 @@ TEST(SoftmaxSpace, OffersOnlySupportedVariants) {
 TEST(SoftmaxSpace, NeverReadsThroughTheReadOnlyPathInPlace) {
   for (const std::string_view op : softmax_ops)
     for (const char* fields : {"rows=4096,cols=1024,in_place=1", "rows=4,cols=65536,in_place=1"})
-      for (const Config& config : find_op(op).parse(normalized(op, fields))->search_space(h100(), Effort::full))
+      for (const Config& config : find_op(op).parse(normalized(op, fields))->search_space(space_h100(), Effort::full))
         EXPECT_EQ(config.text().find("no_allocate"), std::string::npos) << config.text();
 }
 
@@ -280,7 +281,7 @@ TEST(SoftmaxSpace, GridVariantIsResident) {
 
 TEST(SoftmaxDefault, DependsOnTheShape) {
   const auto variant = [](std::string_view op, const char* fields) {
-    return find_op(op).parse(normalized(op, fields))->default_config(h100()).variant();
+    return find_op(op).parse(normalized(op, fields))->default_config(space_h100()).variant();
   };
   for (const char* op : {"softmax", "log_softmax"}) {
     EXPECT_EQ(variant(op, "rows=4096,cols=512"), "warp");
@@ -308,7 +309,7 @@ TEST(SoftmaxDefault, DependsOnTheShape) {
 TEST(SoftmaxConfig, CompletesPartialAndExplainsInvalidConfigurations) {
   const auto complete = [&](const std::string& text, std::string_view op = "softmax",
                             const char* fields = "rows=4096,cols=8192") {
-    return test::case_of(op, fields, h100(), text).config.text();
+    return test::case_of(op, fields, space_h100(), text).config.text();
   };
   EXPECT_NE(complete("variant=two_pass").find("variant=two_pass,threads="), std::string::npos);
   EXPECT_NE(complete("threads=1024").find("threads=1024"), std::string::npos);
@@ -360,7 +361,7 @@ TEST(SoftmaxConfig, CompletesPartialAndExplainsInvalidConfigurations) {
 TEST(SoftmaxConfig, AccessSelectsNarrowAccesses) {
   for (const std::string_view op : softmax_ops) {
     const auto complete = [&](const std::string& fields, const std::string& text) {
-      return test::case_of(op, fields, h100(), text).config.text();
+      return test::case_of(op, fields, space_h100(), text).config.text();
     };
     const auto error = [&](const std::string& fields, const std::string& text) -> std::string {
       try {
@@ -404,14 +405,15 @@ TEST(SoftmaxConfig, UnknownConfigurationsFromACacheAreInvalid) {
           "variant=staged,threads=256,lanes=8,rows_per_block=8,load=plain,store=plain",  // an old variant
           "variant=block,threads=256,min_blocks=1,registers=float32,access=wide,load=plain,store=plain",
           "variant=two_pass,threads=512,unroll=4,load=plain,load_again=plain,store=plain"})  // from an older version
-      EXPECT_NE(find_op(op).parse(p)->why_invalid(h100(), Config{parse_fields(text, "config")}), "") << op << " " << text;
+      EXPECT_NE(find_op(op).parse(p)->why_invalid(space_h100(), Config{parse_fields(text, "config")}), "")
+          << op << " " << text;
   }
 }
 
 TEST(SoftmaxConfig, EvictionPoliciesNeedSm80) {
   for (const std::string_view op : softmax_ops) {
-    const test::Case c = test::case_of(op, "rows=4096,cols=8192", h100(), "variant=two_pass,load=evict_last");
-    EXPECT_EQ(c.op().parse(c.problem)->why_invalid(h100(), c.config), "");
+    const test::Case c = test::case_of(op, "rows=4096,cols=8192", space_h100(), "variant=two_pass,load=evict_last");
+    EXPECT_EQ(c.op().parse(c.problem)->why_invalid(space_h100(), c.config), "");
     EXPECT_NE(c.op().parse(c.problem)->why_invalid(device_of("sm_75"), c.config).find("sm_80"), std::string::npos);
   }
 }

@@ -12,7 +12,7 @@ namespace {
 
 using test::normalized;
 
-std::string error_of(std::string_view op, const std::string& fields) {
+std::string strided_error(std::string_view op, const std::string& fields) {
   try {
     return "accepted as " + normalized(op, fields).text();
   } catch (const Error& error) {
@@ -21,8 +21,8 @@ std::string error_of(std::string_view op, const std::string& fields) {
   }
 }
 
-void expect_error(std::string_view op, const std::string& fields, std::initializer_list<const char*> parts) {
-  const std::string message = error_of(op, fields);
+void expect_strided_error(std::string_view op, const std::string& fields, std::initializer_list<const char*> parts) {
+  const std::string message = strided_error(op, fields);
   for (const char* part : parts) EXPECT_NE(message.find(part), std::string::npos) << op << " " << fields << ": " << message;
 }
 
@@ -48,14 +48,15 @@ TEST(StridedSoftmax, AdjacentColumnsKeepTheirNormalFormAndSource) {
 }
 
 TEST(StridedSoftmax, RejectsWhatKernelsDoNotHave) {
-  expect_error("softmax", "rows=4,cols=4,inner=2,causal=1", {"causal", "inner is 2"});
-  expect_error("softmax", "rows=4,cols=4,inner=2,mask=keep", {"mask", "scale and safe"});
-  expect_error("softmax_backward", "rows=4,cols=4,inner=2,valid_cols=1", {"valid_cols"});
-  expect_error("softmax", "rows=4,cols=4,inner=0", {"inner is 0", "1"});
-  expect_error("softmax", "rows=4,cols=4,inner=2,y_col_stride=1", {"y is an output", "share an address"});
-  expect_error("softmax_backward", "rows=4,cols=4,inner=2,dx_row_stride=7", {"dx is an output", "7, 2, 1"});
-  expect_error("softmax", "rows=4,cols=4,inner=2,in_place=1,x_col_stride=3,x_row_stride=12", {"in_place", "12, 3, 1"});
-  expect_error("softmax", "rows=4,cols=2147483647,inner=2147483647", {"2^56"});
+  expect_strided_error("softmax", "rows=4,cols=4,inner=2,causal=1", {"causal", "inner is 2"});
+  expect_strided_error("softmax", "rows=4,cols=4,inner=2,mask=keep", {"mask", "scale and safe"});
+  expect_strided_error("softmax_backward", "rows=4,cols=4,inner=2,valid_cols=1", {"valid_cols"});
+  expect_strided_error("softmax", "rows=4,cols=4,inner=0", {"inner is 0", "1"});
+  expect_strided_error("softmax", "rows=4,cols=4,inner=2,y_col_stride=1", {"y is an output", "share an address"});
+  expect_strided_error("softmax_backward", "rows=4,cols=4,inner=2,dx_row_stride=7", {"dx is an output", "7, 2, 1"});
+  expect_strided_error("softmax", "rows=4,cols=4,inner=2,in_place=1,x_col_stride=3,x_row_stride=12",
+                       {"in_place", "12, 3, 1"});
+  expect_strided_error("softmax", "rows=4,cols=2147483647,inner=2147483647", {"2^56"});
 }
 
 TEST(StridedSoftmax, KeysSeparateLayoutsButNotNumbersOfRows) {
