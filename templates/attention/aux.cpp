@@ -6,13 +6,24 @@
 #include <charconv>
 #include <limits>
 
+#include "core/utf8.h"
+#include "templates/op.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::attention {
 namespace {
 
-constexpr std::array<std::string_view, 10> reserved_names{
-    "q", "k", "v", "o", "lse", "alibi_slopes", "sinks", "cu_seqlens_q", "cu_seqlens_kv", "block_mask"};
+/// Returns whether an operation that takes user arrays, forward or backward, has an array of its own with this name.
+bool is_reserved(std::string_view name) {
+  static const std::vector<std::string> reserved = [] {
+    std::vector<std::string> names;
+    for (const Op* const op : all_ops())
+      if (std::ranges::find(op->cached_fields(), "aux", &FieldInfo::name) != op->cached_fields().end())
+        for (const ArrayInfo& array : op->describe_arrays({})) names.push_back(array.name);
+    return names;
+  }();
+  return std::ranges::find(reserved, name) != reserved.end();
+}
 
 constexpr std::array<std::pair<std::string_view, DType>, 6> types{{{"f32", DType::f32},
                                                                    {"f16", DType::f16},
@@ -136,8 +147,8 @@ Aux parse_one(std::string_view declaration, std::string_view argument) {
 
   if (!is_identifier(aux.name) || std::ranges::find(keywords, aux.name) != keywords.end())
     fail("'", aux.name, "' is no name of a C++ variable");
-  if (std::ranges::find(reserved_names, aux.name) != reserved_names.end())
-    fail("an array of the operation has the name '", aux.name, "'; give another");
+  if (is_reserved(aux.name))
+    fail("an array of attention or of its backward pass has the name '", aux.name, "'; give another");
   const std::string type = text.substr(colon + 1, end_of_type - colon - 1);
   const auto known = std::ranges::find(types, std::string_view(type), &std::pair<std::string_view, DType>::first);
   if (known == types.end()) fail("'", type, "' is no type; ", allowed_types);
@@ -224,6 +235,7 @@ std::vector<Aux> parse_aux(std::string_view declarations, std::string_view argum
 std::string aux_lines(std::string_view source) {
   constexpr std::string_view mark = "aux:";
   std::string declarations;
+  source = without_mark(source);
   while (!source.empty()) {
     const std::string_view whole = source.substr(0, source.find('\n'));
     source.remove_prefix(std::min(source.size(), whole.size() + 1));

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <numbers>
 
+#include "templates/array_places.h"
 #include "templates/attention/block_mask.h"
 #include "templates/attention/dropout.h"
 #include "templates/attention/modification.h"
@@ -119,19 +120,20 @@ AttentionDropout dropout_of(const Settings& settings) {
   return dropout;
 }
 
-std::uint32_t pointer_offset(const std::string& array, const Settings& settings) {
+std::uint32_t pointer_offset(std::string_view array, const Settings& settings) {
   for (std::size_t i = 0; i < settings.aux.size(); ++i)
     if (array == settings.aux[i].name) return static_cast<std::uint32_t>(offsetof(Params, aux) + i * sizeof(std::uint64_t));
-  if (array == "q") return offsetof(Params, q);
-  if (array == "k") return offsetof(Params, k);
-  if (array == "v") return offsetof(Params, v);
-  if (array == "o") return offsetof(Params, o);
-  if (array == "lse") return offsetof(Params, lse);
-  if (array == "alibi_slopes") return offsetof(Params, alibi_slopes);
-  if (array == "sinks") return offsetof(Params, sinks);
-  if (array == "cu_seqlens_q") return offsetof(Params, cu_seqlens_q);
-  if (array == "block_mask") return offsetof(Params, block_mask);
-  return offsetof(Params, cu_seqlens_kv);
+  static constexpr std::array<ArrayPlace, 10> places{{{"q", offsetof(Params, q)},
+                                                      {"k", offsetof(Params, k)},
+                                                      {"v", offsetof(Params, v)},
+                                                      {"o", offsetof(Params, o)},
+                                                      {"lse", offsetof(Params, lse)},
+                                                      {"alibi_slopes", offsetof(Params, alibi_slopes)},
+                                                      {"sinks", offsetof(Params, sinks)},
+                                                      {"cu_seqlens_q", offsetof(Params, cu_seqlens_q)},
+                                                      {"cu_seqlens_kv", offsetof(Params, cu_seqlens_kv)},
+                                                      {"block_mask", offsetof(Params, block_mask)}}};
+  return offset_of(array, places);
 }
 
 std::string shape_text(const Settings& settings) {

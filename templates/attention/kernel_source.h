@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,8 +20,8 @@ AttentionStrides strides_of(const Tensor& tensor);
 Params parameters_of(const Settings& settings);
 /// Returns the parameters of dropout, without the address of rng_state.
 AttentionDropout dropout_of(const Settings& settings);
-/// Returns where the address of an array of the forward pass is stored in Params; Params::cu_seqlens_kv for other names.
-std::uint32_t pointer_offset(const std::string& array, const Settings& settings);
+/// Returns where the address of an array of the forward pass is stored in Params. Throws Error(unsupported) for other names.
+std::uint32_t pointer_offset(std::string_view array, const Settings& settings);
 
 /// Returns the AttentionShape `shape`. Members with default values are omitted.
 std::string shape_text(const Settings& settings);

@@ -282,12 +282,12 @@ LaunchPlan ParsedAttention::launch_plan(const Config& config, const DeviceInfo& 
     std::memcpy(plan.params.data() + dropout_at, &dropout, sizeof dropout);
   }
   plan.workspace_offset = offsetof(Params, workspace);
-  const auto offset_of = [&](const std::string& array) {
+  const auto place_of = [&](const std::string& array) {
     if (array == "rng_state") return static_cast<std::uint32_t>(dropout_at + offsetof(AttentionDropout, rng_state));
     return pointer_offset(array, settings);
   };
   for (const ArrayInfo& array : array_view())
-    plan.pointers.push_back({array.name, offset_of(array.name), static_cast<std::uint32_t>(array.alignment),
+    plan.pointers.push_back({array.name, place_of(array.name), static_cast<std::uint32_t>(array.alignment),
                              array.extent_bytes(), array.output, array.optional, -1});
   const std::int64_t heads = typed.variant == Variant::split ? settings.kv_heads * params.splits : settings.heads;
   const std::int64_t blocks = params.q_tiles * heads * settings.batch;

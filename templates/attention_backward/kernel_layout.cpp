@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <utility>
 
+#include "templates/array_places.h"
 #include "templates/attention/block_mask.h"
 #include "templates/attention/kernel_source.h"
 #include "templates/attention_backward/aux_gradient.h"
@@ -134,24 +134,23 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
   return params;
 }
 
-std::uint32_t pointer_offset(const std::string& array, const Settings& settings, bool wgmma) {
-  constexpr std::size_t rng_state = offsetof(Params, dropout) + offsetof(AttentionDropout, rng_state);
+std::uint32_t pointer_offset(std::string_view array, const Settings& settings, bool wgmma) {
   for (std::size_t i = 0; i < settings.forward.aux.size(); ++i)
     if (const std::string* const gradient = settings.daux.array_of(settings.forward.aux[i].name);
         gradient != nullptr && array == *gradient)
       return static_cast<std::uint32_t>(
           (wgmma ? offsetof(WgmmaBackwardAuxParams, aux) : offsetof(AttentionBackwardAuxParams, aux)) +
           offsetof(AuxGradients, to) + i * sizeof(float*));
-  const std::array<std::pair<std::string_view, std::size_t>, 8> own{{{"rng_state", rng_state},
-                                                                     {"dout", offsetof(Params, dout)},
-                                                                     {"dlse", offsetof(Params, dlse)},
-                                                                     {"dq", offsetof(Params, dq)},
-                                                                     {"dk", offsetof(Params, dk)},
-                                                                     {"dv", offsetof(Params, dv)},
-                                                                     {"dsinks", offsetof(Params, dsinks)},
-                                                                     {"dslopes", offsetof(Params, dslopes)}}};
-  for (const auto& [name, offset] : own)
-    if (array == name) return static_cast<std::uint32_t>(offset);
+  static constexpr std::array<ArrayPlace, 8> own{
+      {{"rng_state", offsetof(Params, dropout) + offsetof(AttentionDropout, rng_state)},
+       {"dout", offsetof(Params, dout)},
+       {"dlse", offsetof(Params, dlse)},
+       {"dq", offsetof(Params, dq)},
+       {"dk", offsetof(Params, dk)},
+       {"dv", offsetof(Params, dv)},
+       {"dsinks", offsetof(Params, dsinks)},
+       {"dslopes", offsetof(Params, dslopes)}}};
+  if (std::ranges::find(own, array, &ArrayPlace::array) != own.end()) return offset_of(array, own);
   return offsetof(Params, attention) + attention::pointer_offset(array, settings.forward);
 }
 

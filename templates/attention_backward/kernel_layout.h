@@ -45,6 +45,6 @@ Workspace workspace_of(const TypedConfig& config, const Settings& settings);
 /// Returns the parameters of all kernels, without addresses.
 Params parameters(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);
 /// Returns where the address of an array is stored in the kernels' argument.
-std::uint32_t pointer_offset(const std::string& array, const Settings& settings, bool wgmma);
+std::uint32_t pointer_offset(std::string_view array, const Settings& settings, bool wgmma);
 
 }  // namespace tunesmith::attention_backward

@@ -2,9 +2,11 @@
 
 #include "templates/cross_entropy/source.h"
 
+#include <array>
 #include <cstddef>
 #include <cstring>
 
+#include "templates/array_places.h"
 #include "templates/cross_entropy/config.h"
 #include "templates/cross_entropy/op.h"
 #include "templates/cross_entropy/params.cuh"
@@ -64,23 +66,24 @@ std::size_t params_bytes(const Settings& settings) {
   return base_params_bytes(settings) + (settings.positions ? strided::params_of(*settings.positions).size() : 0);
 }
 
-std::size_t pointer_offset(const std::string& array, const Settings& settings) {
+std::uint32_t pointer_offset(std::string_view array, const Settings& settings) {
   const bool backward = settings.kind == Kind::backward;
   const std::size_t rows = settings.positions ? base_params_bytes(settings) : offsetof(Params, row);
-  if (array == "logits") return rows + offsetof(RowParams, input);
-  if (array == "dlogits") return rows + offsetof(RowParams, output);
-  if (array == "targets") return offsetof(Params, targets);
-  if (array == "weight") return offsetof(Params, weight);
-  if (array == "dloss") return offsetof(Params, upstream);
-  if (array == "dlse") return loss_params_bytes(settings);
-  if (array == "loss") return offsetof(Params, loss);
-  if (array == "lse") return backward ? offsetof(Params, lse_in) : offsetof(Params, lse);
-  if (array == "z_loss") return offsetof(Params, z_loss);
-  if (array == "nll") return backward ? offsetof(Params, nll_in) : offsetof(Params, nll);
-  if (array == "argmax") return offsetof(Params, argmax);
-  if (array == "num_correct") return offsetof(Params, num_correct);
-  if (array == "bad_targets") return offsetof(Params, bad_targets);
-  return offsetof(Params, shard_partials);
+  const std::array<ArrayPlace, 14> places{{{"logits", rows + offsetof(RowParams, input)},
+                                           {"dlogits", rows + offsetof(RowParams, output)},
+                                           {"targets", offsetof(Params, targets)},
+                                           {"weight", offsetof(Params, weight)},
+                                           {"dloss", offsetof(Params, upstream)},
+                                           {"dlse", loss_params_bytes(settings)},
+                                           {"loss", offsetof(Params, loss)},
+                                           {"lse", backward ? offsetof(Params, lse_in) : offsetof(Params, lse)},
+                                           {"z_loss", offsetof(Params, z_loss)},
+                                           {"nll", backward ? offsetof(Params, nll_in) : offsetof(Params, nll)},
+                                           {"argmax", offsetof(Params, argmax)},
+                                           {"num_correct", offsetof(Params, num_correct)},
+                                           {"bad_targets", offsetof(Params, bad_targets)},
+                                           {"partials", offsetof(Params, shard_partials)}}};
+  return offset_of(array, places);
 }
 
 /// Writes the parameters to the start of `bytes`, except the addresses of arrays. `places` has those before `scale`, which
@@ -213,9 +216,8 @@ void complete_plan(const Settings& settings, const std::string& entry, std::span
     plan.params.insert(plan.params.end(), strided.begin(), strided.end());
   }
   for (const ArrayInfo& array : arrays)
-    plan.pointers.push_back({array.name, static_cast<std::uint32_t>(pointer_offset(array.name, settings)),
-                             static_cast<std::uint32_t>(array.alignment), array.extent_bytes(), array.output, false,
-                             array.in_place_of.empty() ? -1 : 0});
+    plan.pointers.push_back({array.name, pointer_offset(array.name, settings), static_cast<std::uint32_t>(array.alignment),
+                             array.extent_bytes(), array.output, false, array.in_place_of.empty() ? -1 : 0});
 
   const auto one = [&](const char* suffix, std::int64_t blocks) {
     KernelLaunch launch;

@@ -112,7 +112,6 @@ TEST(AttentionModErrors, ErrorsNameInvalidDeclarations) {
   expect_parts(aux("flag:u8=1"), {"a number cannot be u8", "f32, i32 and i64"});
   expect_parts(aux("2a:f32=1"), {"'2a'", "C++ variable"});
   expect_parts(aux("int:f32=1"), {"'int'", "C++ variable"});
-  expect_parts(aux("lse:f32[3]"), {"'lse'", "give another"});
   expect_parts(aux("a:f32[3];a:f32[3]"), {"'a' twice"});
   expect_parts(aux("a:f32[rows]"), {"a:f32[rows]", "'rows' is no length", "heads", "seq_kv"});
   expect_parts(aux("a:f32[heads*]"), {"'heads*' is no length"});
@@ -126,6 +125,30 @@ TEST(AttentionModErrors, ErrorsNameInvalidDeclarations) {
       "// aux: a:i64=1\n__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return true; }";
   expect_parts(rejection(shape, {{"score_mod", score}, {"mask_mod", mask}}),
                {"a:i32=1", "a:i64=1", "equal names need equal declarations"});
+}
+
+// The name of an array would give the kernel one address for two arrays.
+TEST(AttentionModErrors, ArraysOfBothPassesKeepTheirNames) {
+  std::size_t arrays = 0;
+  for (const char* op : {"attention", "attention_backward"})
+    for (const ArrayInfo& array : find_op(op).describe_arrays({})) {
+      ++arrays;
+      Problem problem{op, parse_fields(shape, "problem")};
+      problem.fields.set("score_mod", std::string(head) + "return score;\n}");
+      problem.fields.set("aux", array.name + ":f32[heads]");
+      try {
+        (void)find_op(op).parse(problem);
+        ADD_FAILURE() << array.name << " is accepted by " << op;
+      } catch (const Error& error) {
+        expect_parts(error.what(), {("'" + array.name + "'").c_str(), "give another"});
+      }
+      // The forward pass rejects the names of the backward pass, too, before anybody trains with them.
+      EXPECT_NE(
+          rejection(shape, {{"score_mod", std::string(head) + "return score;\n}"}, {"aux", array.name + ":f32[heads]"}}),
+          "it is accepted")
+          << array.name;
+    }
+  EXPECT_GE(arrays, 30U);
 }
 
 }  // namespace
