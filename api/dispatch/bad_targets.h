@@ -1,5 +1,5 @@
 #pragma once
-// How targets that are no class are named to people. Internal: the one-shot calls and the command line.
+// Error text for out-of-range targets. Internal: the one-shot calls and the command line.
 
 #include <cstdint>
 #include <string>

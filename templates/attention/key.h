@@ -1,5 +1,5 @@
 #pragma once
-// What of an attention problem decides which configuration is fast, and how much work it is. Internal to templates/.
+// The tuning key of an attention problem, and its FLOPs. Internal to templates/.
 
 #include "templates/attention/settings.h"
 #include "templates/op.h"

@@ -28,7 +28,8 @@ TypedConfig default_simt(const Settings& settings, const DeviceInfo& device) {
   };
   const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
   if (config.threads < 256 || widest > 128 || !fills(config)) return config;
-  // Eight queries, or sixteen if the output takes few registers: faster on an H200 (bench/LOG.md).
+  // Eight queries, or sixteen if the output takes few registers: faster on an H200 (NOTES.md, "f32 on CUDA cores: 128
+  // threads").
   config.threads = 128;
   TypedConfig twice = config;
   twice.tile_q = 128;
@@ -50,7 +51,8 @@ TypedConfig fitted(TypedConfig config, const Settings& settings, const DeviceInf
   return config;
 }
 
-/// What was fastest on an H200 (bench/LOG.md): as many queries as registers allow, and keys that leave room for stages.
+/// What was fastest on an H200 (NOTES.md, "Tiles of the default"): as many queries as registers allow, and keys that leave
+/// room for stages.
 TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::wgmma;

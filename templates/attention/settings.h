@@ -89,7 +89,7 @@ struct Settings {
   double visible_pairs() const noexcept;
 };
 
-/// Throws Error(invalid_argument) for strides of an output `name` of this side's shape with which rows share memory.
+/// Throws Error(invalid_argument) if the strides of output `name` make rows overlap.
 void check_apart(const Settings& settings, Side side, const Tensor& tensor, std::string_view name);
 
 /// The sizes that declarations of auxiliary arrays may name.

@@ -201,7 +201,8 @@ TypedConfig default_decoding(const Settings& settings, const DeviceInfo& device)
   const TypedConfig plain = default_split(settings, device);
   if (settings.group() == 1 || split_count(plain, settings, device) == 1) return plain;
   TypedConfig config = plain;
-  config.warps = 8;  // on an H200, 0.87 to 0.97 of the time of single blocks and a second kernel (bench/LOG.md)
+  // On an H200, 0.87 to 0.97 of the time of single blocks and a second kernel (NOTES.md, "Decoding in clusters").
+  config.warps = 8;
   const std::vector<TypedConfig> clusters = in_clusters(config, false, settings, device);
   return !clusters.empty() && why_invalid(clusters.front(), settings, device).empty() ? clusters.front() : plain;
 }

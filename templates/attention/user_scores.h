@@ -13,7 +13,7 @@
 namespace tunesmith::attention {
 
 /// Applies the user functions to the reference's scores, on the device. It also evaluates both ends of each score's
-/// rounding: their distance bounds what that rounding becomes in a kernel.
+/// rounding: the difference bounds the error that rounding causes in the kernel.
 class UserScores {
  public:
   UserScores(const Settings& settings, std::span<const HostArray> arrays, const Evaluate& evaluate);

@@ -20,9 +20,9 @@ std::vector<TypedConfig> wgmma_candidates(const Settings& settings, const Device
 
 /// Returns valid kernels with wgmma of which one computes dk and dv and the other one dq.
 std::vector<TypedConfig> two_kernel_candidates(const Settings& settings, const DeviceInfo& device);
-/// Returns whether wgmma is faster with a kernel of its own for dq: measured on an H100 (bench/LOG.md). Above head_dim 128
-/// the additions to dq cost more than computing S and dP twice. Otherwise it is for few blocks: the blocks of both kernels
-/// run next to each other, under a causal mask while the longest ones of the first kernel do.
+/// Returns whether wgmma is faster with a kernel of its own for dq: measured on an H100 (NOTES.md, "Two kernels"). Above
+/// head_dim 128 the additions to dq cost more than computing S and dP twice. Otherwise it is for few blocks: the blocks of
+/// both kernels run next to each other, under a causal mask while the longest ones of the first kernel do.
 bool two_kernels_are_faster(const Settings& settings, const DeviceInfo& device);
 
 /// Returns the head split of a valid configuration with the shortest estimated time. Under a causal mask the longest block

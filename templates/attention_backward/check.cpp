@@ -209,8 +209,8 @@ class Checker {
     ++outcome.rows;
   }
 
-  /// Calls work(begin, numbers) for evenly spread queries or keys, `lines` of `all`, some at a time: `begin` counts those of
-  /// earlier calls, `numbers` are those of this one. Each has up to `pairs` pairs.
+  /// Calls work(begin, numbers) for evenly spread queries or keys, `lines` of `all`, some at a time. `begin`: index of the
+  /// first line; `numbers`: the lines of this call. Each has up to `pairs` pairs.
   template <typename Work>
   void over_lines(std::int64_t lines, std::int64_t all, std::int64_t pairs, const Work& work) const {
     const std::int64_t at_once = reference_.lines_at_once(pairs);

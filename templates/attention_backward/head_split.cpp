@@ -15,7 +15,8 @@ struct SplitCost {
   int head_split;
   double filled, time;
 };
-/// Measured on an H100 (bench/LOG.md). Clusters of 4 and 8 leave multiprocessors of some GPCs empty.
+/// Measured on an H100 (NOTES.md, "Blocks share the query heads of a key head"). Clusters of 4 and 8 leave multiprocessors
+/// of some GPCs empty.
 constexpr std::array<SplitCost, 4> split_costs{{{0, 1, 1}, {2, 1, 1.04}, {4, 0.91, 1.2}, {8, 0.85, 1.3}}};
 
 }  // namespace

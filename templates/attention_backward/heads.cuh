@@ -1,4 +1,5 @@
-// After the backward pass: gradients of numbers that a head has one of. A block sums those of one head, in a fixed order.
+// After the backward pass: gradients of per-head scalars (sinks, ALiBi slopes). A block sums the terms of one head in a
+// fixed order.
 //
 //   dsinks[h]  = -sum over queries of exp(sinks[h] - lse) * delta
 //   dslopes[h] = sum of the parts that blocks of queries have stored

@@ -24,7 +24,7 @@ std::int64_t prepare_rows(const Settings& settings);
 /// Returns the blocks of the first kernel. The rows of each head are in groups, as prepared_row() has them.
 std::int64_t prepare_blocks(const Settings& settings, const Params& params);
 
-/// The type of the kernels' argument, and what of it the kernels that all variants have take.
+/// Parameter struct of the main kernel, and its part that the prepare and finish kernels take.
 struct Argument {
   const char *type, *own, *common;  ///< own: what the kernels of the variant take
   std::size_t bytes;

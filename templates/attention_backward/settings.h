@@ -18,7 +18,7 @@ struct Settings {
 
   static Settings of(const AttentionBackwardProblem& problem);
 
-  /// Rows that have statistics: those of lse.
+  /// Rows of lse and delta.
   std::int64_t rows() const noexcept {
     return forward.heads * (forward.varlen ? forward.total_q : forward.batch * forward.seq_q);
   }

@@ -29,7 +29,7 @@ std::vector<TypedConfig> wide_configs() {
   return configs;
 }
 
-/// Returns the kernels in which the smallest cluster that can hold all keys of a key head does.
+/// Returns configurations with the smallest cluster that holds all keys of a K/V head.
 std::vector<TypedConfig> cluster_configs(const Settings& settings) {
   const bool narrow = is_narrow(settings);
   TypedConfig config;

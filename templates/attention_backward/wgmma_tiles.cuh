@@ -61,8 +61,7 @@ struct WgmmaBackwardTiles {
   static constexpr int kv_stages = config.persistent && qk_slabs + v_slabs == 2 ? 2 : 1;
   static constexpr int k_at = 0, v_at = k_at + qk_slabs * kv_slab, kv_bytes = v_at + v_slabs * kv_slab;
   static constexpr int q_at = kv_stages * kv_bytes;
-  /// Where K and V of a persistent block's item are, of which every second one has the same slot, and the parity of their
-  /// barriers.
+  /// Stage and barrier parity of K and V of a persistent block's work item; stages alternate.
   static __device__ __forceinline__ constexpr int kv_stage(const Stage<2>& item) { return kv_stages > 1 ? item.index : 0; }
   static __device__ __forceinline__ constexpr uint32 kv_parity(const Stage<2>& item) {
     return kv_stages > 1 ? item.parity : static_cast<uint32>(item.index);

@@ -59,7 +59,8 @@ std::optional<TypedConfig> few_long_rows(const Shape& shape, const DeviceInfo& d
 /// Returns whether rows occupy three eighths to half of the multiprocessors, and are so short that two or three blocks would
 /// take longer to exchange their partials than one takes to read the row. two_pass takes for 64 rows of 128256 columns on an
 /// H200 0.78 (bf16) and 0.87 (f32) of the time of a grid. Tiles of other rows have code for their ends: for 52 to 66 of
-/// them, split takes 0.75 to 0.98 of the time of two_pass on an H100, and 0.85 for aligned rows of six tiles (bench/LOG.md).
+/// them, split takes 0.75 to 0.98 of the time of two_pass on an H100, and 0.85 for aligned rows of six tiles
+/// (cross_entropy/NOTES.md, "Few long rows: two kernels").
 bool reads_rows_alone(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t most_cols = 128 << 10;  // four tiles
   return shape.is_loss_alone() && !shape.shifted() && shape.rows_bucket() * 8 > device.sm_count * 3 &&

@@ -126,7 +126,8 @@ std::optional<TypedConfig> medium_loss(const TypedConfig& best, const Shape& sha
 }
 
 /// Adapts a default configuration to a capacity. Columns that rows do not have take room, too, and unaligned rows have code
-/// for partial vectors in each vector beyond the narrowest row. Measured on an H200 (bench/LOG.md).
+/// for partial vectors in each vector beyond the narrowest row. Measured on an H200 (NOTES.md, "Kernels for buckets of
+/// widths").
 TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
   if (best.access == Access::staged) return if_valid(staged_for_capacity(shape, device), shape, device).value_or(best);
   if (const std::optional<TypedConfig> config = medium_loss(best, shape, device)) return *config;

@@ -34,29 +34,31 @@ std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& 
 
 /// Returns a valid block in which a thread has up to 96 bytes of a row of 16 bits (160 of float32) and registers for arrays
 /// [col], which it loads while it reduces the row; nothing for rows of 64 KiB and for programs in which more values in a
-/// thread are faster. On an H200, 0.79 to 1.02 of the time of the blocks with the most rows (bench/LOG.md). With cache
-/// hints.
+/// thread are faster. On an H200, 0.79 to 1.02 of the time of the blocks with the most rows (row_program/NOTES.md, "Blocks
+/// of 96 bytes a thread"). With cache hints.
 std::optional<TypedConfig> column_block(Access access, const Shape& shape, const DeviceInfo& device);
 
 /// Returns a valid small block for aligned rows of 2 to 4 KiB of 16 bits where memory asks for more loads in flight; nothing
 /// for other rows and devices. On an H200, 0.84 to 1.0 of the time of warps. With cache hints.
 std::optional<TypedConfig> small_column_block(const Shape& shape, const DeviceInfo& device);
 
-/// Returns the block for rows that `most_rows`, the block with the most rows in flight, could have. Where memory asks for
-/// more loads in flight, column_block(). Elsewhere, and where there is none, for aligned rows of 16 bits in programs of
+/// Returns the block to use instead of `most_rows`, the block with the most resident rows. Where memory asks for more loads
+/// in flight, column_block(). Elsewhere, and where there is none, for aligned rows of 16 bits in programs of
 /// several stages: up to 32 or 64 values in a thread, converted once, because each stage reads them again; longer rows
-/// packed. On an H200, 0.75 to 1.00 of the time of `most_rows` (bench/LOG.md).
+/// packed. On an H200, 0.75 to 1.00 of the time of `most_rows` (row_program/NOTES.md, "Programs of several stages convert
+/// again").
 TypedConfig program_block(const TypedConfig& most_rows, const Shape& shape, const DeviceInfo& device);
 
 // small_problems.cpp: rows that are all on the chip at once.
 
 /// Returns a valid warp or block with few accesses for each thread, if all rows of up to 32 KiB are resident at once;
-/// nothing for larger problems and for programs. On an H100, 0.84 to 1.00 of the time of the other defaults (bench/LOG.md).
-/// With cache hints.
+/// nothing for larger problems and for programs. On an H100, 0.84 to 1.00 of the time of the other defaults (NOTES.md,
+/// "Bytes in flight"). With cache hints.
 std::optional<TypedConfig> small_problem(const Shape& shape, const DeviceInfo& device);
 
 /// Returns a valid cluster for few long rows that are all resident at once; nothing for larger problems. On an H100, 0.68 to
-/// 1.0 of the time of the other defaults, 0.88 on average, and 0.7 to 0.95 for programs (bench/LOG.md). With cache hints.
+/// 1.0 of the time of the other defaults, 0.88 on average, and 0.7 to 0.95 for programs (NOTES.md, "Few rows on the chip at
+/// once: clusters instead of grids"). With cache hints.
 std::optional<TypedConfig> small_cluster(const Shape& shape, const DeviceInfo& device);
 
 // lone_losses.cpp: losses without a gradient, rows in registers.
@@ -73,19 +75,21 @@ TypedConfig hybrid_default(const Shape& shape, const DeviceInfo& device);
 
 /// Returns the smallest cluster whose blocks of 256 threads leave room for three on a multiprocessor; otherwise, and for two
 /// arrays, two blocks of 512 threads. The former takes 0.94 to 1.00 of the time of the latter on an H100, since an exchange
-/// has no fence (bench/LOG.md). With more of a row in registers, kernels would spill at the exchange.
+/// has no fence (row_program/NOTES.md, "Clusters exchange messages"). With more of a row in registers, kernels would spill
+/// at the exchange.
 TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device);
 
 /// Returns a valid hybrid of 128 threads for gradients of softmax with aligned rows of 16 bits, 4096 columns and more, that
 /// take two to four times L2; nothing for others. On an H100, 0.97 to 1.0 of the time of blocks with rows in registers,
-/// which need more threads for smaller problems (bench/LOG.md). With cache hints.
+/// which need more threads for smaller problems (softmax/NOTES.md, "Gradients of about 24 MiB want more threads"). With
+/// cache hints.
 std::optional<TypedConfig> gradient_hybrid(const Shape& shape, const DeviceInfo& device);
 /// Returns such hybrids for gradients of softmax, and a block with values in float32 for rows of 16 bits.
 std::vector<TypedConfig> gradients_to_try(const Shape& shape, const DeviceInfo& device);
 
 /// Returns a valid hybrid for rows of 16 bits without alignment: blocks of 256 threads with few vectors in registers,
 /// because whole vectors have code for both ends of a row. On an H200, 0.87 to 1.02 of the time of blocks with rows in
-/// registers (bench/LOG.md). With cache hints.
+/// registers (NOTES.md, "Unaligned rows: narrow accesses, few warps a row"). With cache hints.
 std::optional<TypedConfig> unaligned_hybrid(const Shape& shape, const DeviceInfo& device);
 
 // several_blocks.cpp: rows that several blocks share.
@@ -96,7 +100,7 @@ TypedConfig split_default(const Shape& shape, const DeviceInfo& device);
 /// Returns a valid split whose blocks of 128 threads read one tile of a row of more than 64 KiB each, for losses alone of at
 /// least the size of L2; nothing for others. Blocks of a whole row leave multiprocessors without work at the end: with 4.4
 /// rows for each, some have 5. On an H100, 0.91 to 0.99 of the time of two_pass, and up to four times L2 another 0.92 to 1.0
-/// with more resident blocks (bench/LOG.md). With cache hints.
+/// with more resident blocks (cross_entropy/NOTES.md, "A tile for each block instead of a row"). With cache hints.
 std::optional<TypedConfig> loss_in_tiles(const Shape& shape, const DeviceInfo& device);
 
 // two_passes.cpp: rows that are read twice, or once and reduced to a few numbers.
@@ -109,7 +113,8 @@ TypedConfig lone_reader_default(const Shape& shape, const DeviceInfo& device);
 // elementwise.cpp
 
 /// Returns the default of elementwise programs: few accesses for each thread of a warp or a block. Rows that start and end
-/// at pairs have accesses to pairs, and other short rows without alignment to elements. Measured on an H200 (bench/LOG.md).
+/// at pairs have accesses to pairs, and other short rows without alignment to elements. Measured on an H200
+/// (row_program/NOTES.md, "Elementwise programs hold their rows").
 TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device);
 
 // short_rows.cpp: rows without alignment whose accesses are narrower than whole vectors.
@@ -119,11 +124,13 @@ bool is_short_unaligned(const Shape& shape) noexcept;
 
 /// Returns warps for short rows without alignment, and blocks of one warp where all lanes have much to do. The accesses of a
 /// lane, for rows of `cols` columns, are those that were fastest on an H200 for 58 to 1002 columns and 64 to 600 MB
-/// (bench/LOG.md). With one access for each lane, blocks would end faster than they can be launched. With cache hints.
+/// (NOTES.md, "Short rows: lanes"). With one access for each lane, blocks would end faster than they can be launched. With
+/// cache hints.
 TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device);
 
 /// Returns a valid block whose accesses are pairs or elements, for unaligned rows of more than 1024 columns; nothing for
-/// rows that whole vectors read faster. On an H200, 0.69 to 0.99 of the time of vectors (bench/LOG.md). With cache hints.
+/// rows that whole vectors read faster. On an H200, 0.69 to 0.99 of the time of vectors (NOTES.md, "Unaligned rows: narrow
+/// accesses, few warps a row"). With cache hints.
 std::optional<TypedConfig> narrow_blocks(const Shape& shape, const DeviceInfo& device);
 
 // staged_geometry.cpp: unaligned rows that pass through shared memory.
@@ -131,7 +138,8 @@ std::optional<TypedConfig> narrow_blocks(const Shape& shape, const DeviceInfo& d
 /// Returns whether that is the fastest choice for unaligned rows of up to a few KiB.
 bool gains_from_staging(const Shape& shape) noexcept;
 
-/// Returns warps in the geometry that was fastest on an H200 for 64 to 600 MB (bench/LOG.md).
+/// Returns warps in the geometry that was fastest on an H200 for 64 to 600 MB (NOTES.md, "Short rows staged in shared
+/// memory").
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device);
 /// The same for a bucket whose narrowest rows have `cols` columns: lanes for those, rounds for the middle of the bucket.
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::int64_t cols);

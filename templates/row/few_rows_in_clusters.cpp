@@ -1,6 +1,6 @@
-// Few long rows in clusters, if they are too few for small_blocks(). Their blocks exchange results in less time than those
+// Fewer long rows than small_blocks() needs: clusters. Their blocks exchange results in less time than those
 // of a grid and are scheduled one by one, so that the last wave need not be full. Measured on an H100 for 150 shapes of 8 to
-// 256 rows and 90 of buckets (bench/LOG.md).
+// 256 rows and 90 of buckets (NOTES.md, "Clusters for 40 rows and more").
 
 #include <algorithm>
 

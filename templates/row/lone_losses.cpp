@@ -1,6 +1,7 @@
 // Defaults of losses without a gradient whose rows of 2 to 32 KiB are read once into registers. With most of a
 // multiprocessor's threads resident, each has few registers, and ptxas orders its loads one after another. 20 to 36 warps
-// with more registers each take 0.89 to 1.0 of the time of 32 to 44 on an H100 and an H200 (bench/LOG.md).
+// with more registers each take 0.89 to 1.0 of the time of 32 to 44 on an H100 and an H200 (cross_entropy/NOTES.md, "Warps
+// of losses alone").
 
 #include "templates/row/defaults.h"
 #include "templates/row/geometry.h"

@@ -15,7 +15,8 @@ constexpr double enough_bytes_of_warps = 40 << 10;
 // Three rows of 24 KiB on a multiprocessor, or two of 32 KiB, are too few, though: four and three take 0.98 to 1.01 of the
 // time.
 constexpr double share_of_few_waves = 0.66;
-// Measured on an H200 (bench/LOG.md): registers per thread that hold the row in the configurations that tuning selects.
+// Measured on an H200 (NOTES.md, "Registers of resident rows"): registers per thread that hold the row in the configurations
+// that tuning selects.
 constexpr double wanted_of_blocks = 32;
 constexpr double wanted_of_warps = 16;
 // Where threads sort what they have of a row, instructions are what costs, and few bytes on their way suffice: with half of

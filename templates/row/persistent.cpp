@@ -14,7 +14,7 @@ struct RatedShare {
 };
 
 /// Returns the share of the memory's speed that a configuration can be expected to reach. Fitted to gradients of RMSNorm and
-/// LayerNorm of 4096 and 32768 columns on an H200 (bench/LOG.md).
+/// LayerNorm of 4096 and 32768 columns on an H200 (row_program/NOTES.md, "Gradients with column sums: persistent").
 double expected_share(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   constexpr double bytes_per_ns = 16;        // that a multiprocessor reads while all of them read and write
   constexpr double enough_bytes = 48 << 10;  // in flight on a multiprocessor

@@ -1,7 +1,7 @@
 // Measured for 84 shapes of losses and softmax and 60 row programs on an H100, at distances of 12 to 72 KiB for each
 // multiprocessor, of which 24 to 32 KiB were the best, and checked on 80 other shapes, where this rule takes 0.90 to 1.02 of
 // the time of none, 0.977 on average. The rules for gradients and short rows were measured on an H200, also with other
-// arrays for each launch and no flush (bench/LOG.md).
+// arrays for each launch and no flush (NOTES.md, "Prefetch of later rows").
 #include "templates/row/prefetch.h"
 
 #include <algorithm>

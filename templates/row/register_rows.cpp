@@ -38,7 +38,7 @@ std::int64_t vectors_of_summing_lane(const Shape& shape) {
 
 /// Returns the most vectors of each input that a lane takes. More reach further apart, and a row of an odd number of 16
 /// bytes begins in the middle of a sector: on an H100, 9 vectors in two lanes take 1.24 times as long as in four. The
-/// exchanges of losses and logarithms cost more than a few more loads (bench/LOG.md).
+/// exchanges of losses and logarithms cost more than a few more loads (NOTES.md, "Short rows: lanes").
 std::int64_t vectors_of_lane(const Shape& shape) {
   const bool wide = size_of(shape.input) >= 4;
   const std::int64_t vectors = shape.vectors_per_row();

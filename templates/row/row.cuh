@@ -64,11 +64,11 @@ constexpr int vectors_per_thread = static_cast<int>((row_span<shape> + int64{gro
 /// True if vectors beyond the end of the row are not even loaded: rows of a bucket in shared memory.
 template <const RowShape& shape>
 constexpr bool leaves_early = shape.least_cols > 0 && shape.staged_rows > 0 && !ragged<shape>;
-/// True if vectors that are asked about then do not cross the end: each lane has a row of its own.
+/// True if no vector inside the row crosses its end: each lane has a row of its own.
 template <const RowShape& shape, int group_size>
 constexpr bool leaves_at_end = leaves_early<shape>&& group_size == 1 && !shape.shifted;
 
-/// Returns whether vector i of every thread of the group is known to be inside every row that was not left before it.
+/// Returns whether vector i of every thread of the group is known to be inside every row of the bucket.
 template <const RowShape& shape, int group_size>
 __device__ __forceinline__ constexpr bool inside_row(int i) {
   if (leaves_at_end<shape, group_size> && i % 2 == 0) return true;

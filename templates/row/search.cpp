@@ -1,8 +1,8 @@
 // The search space of row kernels.
 //
-// Rules from measurements on an H200 (bench/LOG.md): 64 to 128 bytes in flight per thread; a row in the registers of one
-// warp up to 8 vectors per lane; evict_last loads if a tensor is much larger than L2; several blocks per row if there are
-// fewer rows than multiprocessors.
+// Rules from measurements on an H200 (NOTES.md, "Bytes in flight"): 64 to 128 bytes in flight per thread; a row in the
+// registers of one warp up to 8 vectors per lane; evict_last loads if a tensor is much larger than L2; several blocks per
+// row if there are fewer rows than multiprocessors.
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
-// Defaults of variants in which several blocks share a row: of few rows, so that all multiprocessors work, and of losses of
-// long rows, so that the blocks are small.
+// Defaults of variants in which several blocks share a row: for few rows (to fill the GPU) and for long losses (to keep
+// blocks small).
 
 #include <algorithm>
 

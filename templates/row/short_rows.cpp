@@ -1,5 +1,6 @@
 // Defaults for rows without alignment whose accesses are narrower than whole vectors, which would have code for their
-// elements at both ends of a row. Measured on an H200 for 46 to 25003 columns and 64 to 600 MB (bench/LOG.md).
+// elements at both ends of a row. Measured on an H200 for 46 to 25003 columns and 64 to 600 MB (NOTES.md, "Unaligned rows:
+// narrow accesses, few warps a row").
 
 #include "templates/row/defaults.h"
 #include "templates/row/geometry.h"

@@ -1,5 +1,6 @@
-// Measured for 105 shapes on an H100 and 80 on an H200 (bench/LOG.md). Where this rule has a delay, it takes 0.88 to 1.03 of
-// the time of none, 0.97 on average. Half of the loading time is often slower than none; one and a half of it always was.
+// Measured for 105 shapes on an H100 and 80 on an H200 (NOTES.md, "Staggered starts"). Where this rule has a delay, it takes
+// 0.88 to 1.03 of the time of none, 0.97 on average. Half of the loading time is often slower than none; one and a half of
+// it always was.
 #include "templates/row/stagger.h"
 
 #include <cmath>

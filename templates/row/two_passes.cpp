@@ -9,9 +9,9 @@ namespace tunesmith::row {
 namespace {
 
 /// A kernel that only reads needs bytes in flight: 1536 threads on each multiprocessor, whether it has one, two or many
-/// rows. On an H200, 0.59 to 1.0 of the time of blocks of 512 threads (bench/LOG.md). Bounded registers avoid losing a
-/// resident block. Threads that sort columns have fewer and larger parts of a row: 0.75 to 0.94 of the time on an H100 for
-/// gates of 32000 to 128256 columns.
+/// rows. On an H200, 0.59 to 1.0 of the time of blocks of 512 threads (NOTES.md, "Bytes in flight"). Bounded registers avoid
+/// losing a resident block. Threads that sort columns have fewer and larger parts of a row: 0.75 to 0.94 of the time on an
+/// H100 for gates of 32000 to 128256 columns.
 TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   const std::int64_t row_bytes = shape.cols * size_of(shape.input);
   const bool medium_rows = shape.is_loss() && size_of(shape.input) < 4 && row_bytes > 48 << 10 && row_bytes <= 64 << 10;
@@ -21,7 +21,8 @@ TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   config.unroll = medium_rows ? 8 : sorts && size_of(shape.input) < 4 ? 2 : 4;
   const std::int64_t rows_of_sm = (shape.rows + device.sm_count - 1) / device.sm_count;
   const bool many_rows = rows_of_sm > 4 && size_of(shape.input) < 4;
-  // Four blocks of 256 threads take 0.94 to 0.96 of the time of twelve of 128 where they have several waves (bench/LOG.md).
+  // Four blocks of 256 threads take 0.94 to 0.96 of the time of twelve of 128 where they have several waves
+  // (cross_entropy/NOTES.md, "A tile for each block instead of a row").
   constexpr int blocks_of_waves = 4, rows_of_waves = 3 * blocks_of_waves;
   const bool several_waves = many_rows && !medium_rows && rows_of_sm > rows_of_waves;
   int most_threads = rows_of_sm <= 1 ? 1024 : rows_of_sm == 2 ? 512 : many_rows && !several_waves ? 128 : 256;

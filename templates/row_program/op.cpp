@@ -30,7 +30,8 @@ std::string class_of(const RowProgramProblem& problem, const Program& program, c
 }
 
 /// Returns the program for rows on the chip. Between blocks an exchange takes longer than the arithmetic of moments at once,
-/// 0.91 to 0.99 of the time; within a block it does not, 0.96 to 1.07 (bench/LOG.md).
+/// 0.91 to 0.99 of the time; within a block it does not, 0.96 to 1.07 (NOTES.md, "Mean and variance in one exchange, between
+/// blocks only").
 Program program_on_chip(const Program& program, const row::TypedConfig& config, const row::Shape& shape) {
   const bool few_columns = config.vectors_per_thread(shape) <= row_program::few_vectors;
   row_program::OnChip kernel;

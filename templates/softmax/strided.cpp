@@ -48,12 +48,12 @@ strided::Shape strided_shape_of(const SoftmaxBackwardProblem& p) {
 }
 
 void check_options(const SoftmaxOptions& options, std::int64_t inner) {
-  const char* const refused = options.causal                                 ? "causal"
-                              : options.valid_cols                           ? "valid_cols"
-                              : options.mask.kind != SoftmaxMask::Kind::none ? "mask"
-                                                                             : nullptr;
-  if (refused != nullptr)
-    throw Error(ErrorCode::invalid_argument, refused, " is set, but columns are not adjacent (inner is ", inner,
+  const char* const unsupported = options.causal                                 ? "causal"
+                                  : options.valid_cols                           ? "valid_cols"
+                                  : options.mask.kind != SoftmaxMask::Kind::none ? "mask"
+                                                                                 : nullptr;
+  if (unsupported != nullptr)
+    throw Error(ErrorCode::invalid_argument, unsupported, " is set, but columns are not adjacent (inner is ", inner,
                 "); allowed: scale and safe");
 }
 

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <regex>
 #include <sstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/support/source_folder.h"
@@ -124,6 +127,43 @@ TEST(SourceRules, EveryHeaderHasAnIncludeGuard) {
     const bool meant = contents.find("No include guard: ") != std::string::npos;
     EXPECT_TRUE(contents.find("#pragma once\n") != std::string::npos || c_guard || meant) << path;
   }
+}
+
+// Returns the headings of findings that comments name: `NOTES.md, "Heading"`, in the folder of the file, or with a path from
+// templates/ or of bench/.
+std::vector<std::pair<std::string, std::string>> named_findings(const std::string& path, const std::string& contents) {
+  if (contents.find("NOTES.md") == std::string::npos) return {};
+  static const std::regex line_break("\n *//+ *"), finding("([a-z_]+/)?NOTES\\.md, \"([^\"]+)\"");
+  const std::string text = std::regex_replace(contents, line_break, " ");
+  std::vector<std::pair<std::string, std::string>> found;
+  for (std::sregex_iterator it(text.begin(), text.end(), finding), end; it != end; ++it) {
+    const std::string folder = (*it)[1];
+    const std::string from = folder.empty()       ? path.substr(0, path.rfind('/') + 1)
+                             : folder == "bench/" ? folder
+                                                  : "templates/" + folder;
+    found.emplace_back(from + "NOTES.md", (*it)[2]);
+  }
+  return found;
+}
+
+TEST(SourceRules, CommentsNameFindingsThatExist) {
+  const SourceTree tree = read_source_tree(source_folder());
+  std::size_t count = 0;
+  for (const auto& [path, contents] : tree) {
+    if (!needs_opening_comment(path) || path == "tests/quality/source_rules_test.cpp") continue;
+    for (const auto& [notes, heading] : named_findings(path, contents)) {
+      const auto file = tree.find(notes);
+      ASSERT_NE(file, tree.end()) << path << " names " << notes;
+      EXPECT_NE(file->second.find("\n## " + heading + "\n"), std::string::npos)
+          << path << ": " << notes << " has no heading \"" << heading << "\"";
+      ++count;
+    }
+  }
+  EXPECT_GE(count, 30U);
+  for (const auto& [path, contents] : tree)
+    if (path.ends_with("/NOTES.md")) {
+      EXPECT_LE(std::ranges::count(contents, '\n'), 120) << path;
+    }
 }
 
 TEST(SourceRules, EveryRuleDetectsAViolation) {

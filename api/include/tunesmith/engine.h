@@ -80,16 +80,9 @@ struct EngineOptions {
   /// Number of plans, and of one-shot calls, that the engine keeps; beyond it, those that were unused for the longest time
   /// are dropped. Plans that the caller holds stay valid. At least 8. Default 16384.
   std::size_t plan_capacity = 16384;
-  /// Whether operations over rows get a kernel for each n_cols. With `automatic`, an n_cols has a kernel of its own if the
-  /// cache has tuning records for it, if mode tune may measure it at once (tune_share), or after `exact_after` uses;
-  /// otherwise it shares a kernel with its bucket, which needs no compilation for most n_cols and takes 1.2% longer on an
-  /// H200 in the geometric mean, at most 17% at one width (bench/results/changing_shapes.md). One kernel then replaces the
-  /// other between two calls: both are verified, but their results may differ by rounding. With `capacity`, a problem always
-  /// gets the same kernel, and with `exact` in mode off. In other modes, `exact` has the configuration of the n_cols' own
-  /// record, else that of the nearest record, else the default: it changes when such a record is stored. Plans that the
-  /// caller holds never change. `automatic` looks up which n_cols have records once for each problem class, so those that
-  /// another process adds later do not count. Loaded kernels stay as long as the engine: with `exact`, one for each n_cols.
-  /// Default automatic.
+  /// Whether operations over rows get a kernel for each n_cols (exact), for buckets of n_cols (capacity), or for a bucket
+  /// until an n_cols is used often or has tuning records (automatic, the default). Use `exact` for plans that are launched
+  /// often, and `capacity` if a problem must always give the same bits; docs/production.md has the details.
   Specialize specialize = Specialize::automatic;
   /// Uses of an n_cols, calls of prepare() and one-shot calls, after which `automatic` compiles a kernel for it: tens of
   /// milliseconds, once for all processes. 0: never. Default 1000.

@@ -111,7 +111,7 @@ TEST(AttentionBackwardConfig, PersistentBlocksFillTheDevice) {
   EXPECT_EQ(blocks_of("heads=8,seq_q=700,seq_kv=500,head_dim=64"), 8U * 4);
 }
 
-// The defaults that follow from measurements (bench/LOG.md).
+// The defaults that follow from measurements.
 TEST(AttentionBackwardConfig, DefaultsOfShortAndOfLongSequences) {
   const auto config_of = [](const std::string& fields) {
     return op().parse(normal(fields))->default_config(hopper()).text();

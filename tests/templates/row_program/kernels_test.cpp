@@ -42,7 +42,8 @@ TEST(RowProgramKernels, NormsHaveTheThreadsOfTheFastestBlocks) {
     expect_default(program, "rows=1024,cols=" + std::to_string(cols) + ",dtype=bf16", device, start);
 }
 
-// Of an H200: memory asks for more loads in flight than an H100's. Fastest of 30 to 100 configurations (bench/LOG.md).
+// Of an H200: memory asks for more loads in flight than an H100's. Fastest of 30 to 100 configurations
+// (row_program/NOTES.md, "Blocks of 96 bytes a thread").
 TEST(RowProgramKernels, NormsHaveMoreLoadsInFlightOnFastMemory) {
   DeviceInfo device = generic_device(parse_arch("sm_90a"));
   device.memory_gb_per_s = 4800;

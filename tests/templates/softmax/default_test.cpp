@@ -15,7 +15,8 @@ using test::expect;
 using test::h100;
 
 // Two exceptions: for 12672 columns the default has 288 threads with 11 vectors each, which the tuner did not try; it chose
-// 256. Clusters of small blocks are not in these records: they are faster or level on an H100 and an H200 (bench/LOG.md).
+// 256. Clusters of small blocks are not in these records: they are faster or level on an H100 and an H200 (row/NOTES.md,
+// "Clusters of small blocks, 32 KiB to a MiB").
 TEST(SoftmaxDefault, EqualsTheResultOfFullTuningOnAnH200) {
   expect(default_of, "",
          {
@@ -60,7 +61,8 @@ TEST(SoftmaxDefault, MaskedRowsHaveTheThreadsOfTheFastestRecords) {
          });
 }
 
-// The fastest of all lanes and accesses on an H200, for 64 to 600 MB (bench/LOG.md). Rows with gaps are not staged.
+// The fastest of all lanes and accesses on an H200, for 64 to 600 MB (row/NOTES.md, "Short rows: lanes"). Rows with gaps are
+// not staged.
 TEST(SoftmaxDefault, ShortRowsWithoutAlignmentHaveTheFastestLanes) {
   expect(default_of, "rows=262144,",
          {
@@ -111,8 +113,9 @@ TEST(SoftmaxDefault, LongerRowsWithoutAlignmentHaveNarrowAccesses) {
          });
 }
 
-// Few vectors in each lane, or a row of an odd number of 16 bytes begins in the middle of a sector (bench/LOG.md). Losses
-// exchange more, and so take more; those of up to 2048 columns with their gradient are blocks of 64 threads.
+// Few vectors in each lane, or a row of an odd number of 16 bytes begins in the middle of a sector (row/NOTES.md, "Short
+// rows: lanes"). Losses exchange more, and so take more; those of up to 2048 columns with their gradient are blocks of 64
+// threads.
 TEST(SoftmaxDefault, ShortAlignedRowsHaveFewVectorsInEachLane) {
   expect(default_of, "rows=262144,",
          {
@@ -184,7 +187,7 @@ TEST(SoftmaxDefault, LongNormsAreClustersOfSmallBlocks) {
          });
 }
 
-// Measured on an H100: within 12% of the kernel for the width (bench/LOG.md).
+// Measured on an H100: within 12% of the kernel for the width (row/NOTES.md, "Kernels for buckets of widths").
 TEST(SoftmaxDefault, BucketsOfLossesAndMasksHaveKernelsWithoutLateLoads) {
   expect(default_of_bucket, "rows=20000,",
          {
