@@ -82,7 +82,7 @@ struct EngineOptions {
   std::size_t plan_capacity = 16384;
   /// Whether operations over rows get a kernel for each n_cols (exact), for buckets of n_cols (capacity), or for a bucket
   /// until an n_cols is used often or has tuning records (automatic, the default). Use `exact` for plans that are launched
-  /// often, and `capacity` if a problem must always give the same bits; docs/production.md has the details.
+  /// often, and `capacity` if a problem must always give the same bits; docs/widths.md has the details.
   Specialize specialize = Specialize::automatic;
   /// Uses of an n_cols, calls of prepare() and one-shot calls, after which `automatic` compiles a kernel for it: tens of
   /// milliseconds, once for all processes. 0: never. Default 1000.
