@@ -1,8 +1,8 @@
 # Shortcuts for scripts/ and the presets of CMakePresets.json. Builds are in build/<preset>/.
-.PHONY: help setup build demo test test-torch torture asan tsan wheel bench format clean
+.PHONY: help setup build demo test test-release test-torch torture asan tsan wheel bench format clean
 
 help: ## show this list
-	@awk -F ':|## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$3}' Makefile
+	@awk -F ':|## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$3}' Makefile
 
 setup: ## install missing dependencies (Debian 12, Ubuntu 24.04); silent if there are none
 	@scripts/setup.sh
@@ -20,6 +20,10 @@ test: ## build with warnings as errors and run all tests
 torture: setup ## run the tests with random faults for longer: damaged files, killed processes, bad servers, mutated row programs (minutes)
 	@scripts/torture.sh
 
+test-release: ## run the tests with all cases, not only those that cover pairs of values; before a release (an hour)
+	@scripts/setup.sh tests
+	@TUNESMITH_ALL_CASES=1 scripts/test.sh test
+
 test-torch: setup ## test the Python package with PyTorch on the CPU, in an environment of its own
 	@scripts/test_torch.sh
 
@@ -32,7 +36,9 @@ asan: setup ## run the tests with the address and undefined-behaviour sanitizers
 tsan: setup ## run the tests with the thread sanitizer
 	@scripts/test.sh tsan
 
-bench: build ## run the benchmarks (needs a GPU)
+bench: setup ## build and run the benchmarks (needs a GPU)
+	cmake --preset release -DTUNESMITH_BUILD_BENCH=ON
+	cmake --build --preset release
 	@scripts/bench.sh build/release
 
 format: setup ## format all source files

@@ -15,14 +15,17 @@ bool is_choice(const Value& value) {
   return word != nullptr && word->find_first_of(" \n") == std::string::npos;  // not a program or a user function
 }
 
-std::vector<std::string> features_of(const Case& c, Every every, const std::string& group) {
+std::vector<std::string> features_of(const Case& c, const std::string& group) {
   const std::string op = c.problem.op, variant = c.config.variant();
   std::vector<std::string> features{"op " + op + " " + variant};
-  if (every == Every::problem) features.push_back("problem " + c.problem.text());
   for (const auto& [name, value] : c.problem.fields) {
-    if (every == Every::value) features.push_back("value " + name + "=" + text(value));
+    features.push_back("value " + name + "=" + text(value));
     features.push_back(variant + " has " + name + (is_choice(value) ? "=" + text(value) : ""));
   }
+  // Registers and shared memory depend on the head size together with each option.
+  if (const Value* const head_dim = c.problem.fields.find("head_dim"))
+    for (const auto& [name, value] : c.problem.fields)
+      if (is_choice(value)) features.push_back(variant + " of " + text(*head_dim) + " with " + name + "=" + text(value));
   for (const auto& [name, value] : c.config.fields) features.push_back(variant + " with " + name + "=" + text(value));
   if (!group.empty()) {
     features.push_back(group + " " + variant);
@@ -34,12 +37,11 @@ std::vector<std::string> features_of(const Case& c, Every every, const std::stri
 
 }  // namespace
 
-std::vector<std::size_t> covering_indices(const std::vector<Case>& cases, Every every,
-                                          const std::vector<std::string>& groups) {
+std::vector<std::size_t> covering_indices(const std::vector<Case>& cases, const std::vector<std::string>& groups) {
   std::map<std::string, std::size_t> numbers;
   std::vector<std::vector<std::size_t>> features(cases.size());
   for (std::size_t i = 0; i < cases.size(); ++i)
-    for (const std::string& feature : features_of(cases[i], every, groups.empty() ? "" : groups[i]))
+    for (const std::string& feature : features_of(cases[i], groups.empty() ? "" : groups[i]))
       features[i].push_back(numbers.emplace(feature, numbers.size()).first->second);
 
   // The case that adds most, as long as any adds something.
@@ -66,9 +68,9 @@ std::vector<std::size_t> covering_indices(const std::vector<Case>& cases, Every 
   return {chosen.begin(), chosen.end()};
 }
 
-std::vector<Case> covering(const std::vector<Case>& cases, Every every) {
+std::vector<Case> covering(const std::vector<Case>& cases) {
   std::vector<Case> chosen;
-  for (const std::size_t i : covering_indices(cases, every)) chosen.push_back(cases[i]);
+  for (const std::size_t i : covering_indices(cases)) chosen.push_back(cases[i]);
   return chosen;
 }
 

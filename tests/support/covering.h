@@ -9,14 +9,8 @@
 
 namespace tunesmith::test {
 
-/// What each part of the cases keeps, apart from pairs.
-enum class Every {
-  problem,  ///< each problem, for numerics
-  value,    ///< each value of each field of a problem, for compilations
-};
-
 /// Returns the indices of cases, ascending, in which each of these occurs that occurs in any case:
-/// - each problem or value, as `every` says;
+/// - each value of each field of a problem;
 /// - each pair of an operation and a variant;
 /// - each pair of a variant and a field of the problem, with its value if that is a flag or a string, such as a dtype;
 /// - each pair of a variant and a value of the configuration;
@@ -24,10 +18,9 @@ enum class Every {
 /// none.
 ///
 /// Returns all indices if the environment variable TUNESMITH_ALL_CASES is set.
-std::vector<std::size_t> covering_indices(const std::vector<Case>& cases, Every every,
-                                          const std::vector<std::string>& groups = {});
+std::vector<std::size_t> covering_indices(const std::vector<Case>& cases, const std::vector<std::string>& groups = {});
 
 /// Returns the cases at covering_indices().
-std::vector<Case> covering(const std::vector<Case>& cases, Every every = Every::problem);
+std::vector<Case> covering(const std::vector<Case>& cases);
 
 }  // namespace tunesmith::test

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/support/covering.h"
 #include "tuner/verify.h"
 
 namespace tunesmith::test {
@@ -47,8 +48,9 @@ void GpuKernels::compile_all(const std::vector<Case>& cases) {
   for (std::thread& compiler : compilers) compiler.join();
 }
 
-LargestErrors GpuKernels::verify_all(const std::vector<Case>& cases) {
+LargestErrors GpuKernels::verify_all(const std::vector<Case>& all) {
   constexpr std::uint64_t seed = 5;
+  const std::vector<Case> cases = covering(all);
   compile_all(cases);
   LargestErrors errors;
   for (const Case& c : cases) errors.add(c, verify(*c.op().parse(c.problem), *executable_of(c), device(), seed));

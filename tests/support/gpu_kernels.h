@@ -31,8 +31,8 @@ class GpuKernels : public testing::Test {
   std::shared_ptr<const Executable> executable_of(const Case& c);
   /// Compiles the cases on all cores and stores the binaries in the engine's cache.
   void compile_all(const std::vector<Case>& cases);
-  /// Compiles the cases and compares them with float64; prints what it found.
-  LargestErrors verify_all(const std::vector<Case>& cases);
+  /// Compiles the cases that cover pairs of values (covering.h) and compares them with float64; prints what it found.
+  LargestErrors verify_all(const std::vector<Case>& all);
 
   std::unique_ptr<Engine> engine_;
 };

@@ -53,7 +53,7 @@ std::string SourceCompilation::ptx_of(std::string_view op, const std::string& fi
   return ptx_of(source_of(op, fields, config, "sm_90a"));
 }
 
-void SourceCompilation::compile_all(const std::vector<Source>& all, int most_spilled_bytes) {
+void SourceCompilation::compile(const std::vector<Source>& all, int most_spilled_bytes) {
   std::vector<const Source*> sources;
   std::set<std::string> seen;
   for (const Source& source : all)
@@ -100,9 +100,9 @@ void SourceCompilation::compile_covering(const std::vector<Source>& all, int mos
     archs_of_cases.push_back(name(source.arch));
   }
   std::vector<Source> chosen;
-  for (const std::size_t i : covering_indices(cases, Every::value, archs_of_cases)) chosen.push_back(all[i]);
+  for (const std::size_t i : covering_indices(cases, archs_of_cases)) chosen.push_back(all[i]);
   std::printf("%zu of %zu cover all pairs: ", chosen.size(), all.size());
-  compile_all(chosen, most_spilled_bytes);
+  compile(chosen, most_spilled_bytes);
 }
 
 bool SourceCompilation::has_nvcc() { return std::system("command -v nvcc > /dev/null 2>&1") == 0; }

@@ -35,10 +35,8 @@ class SourceCompilation : public testing::Test {
   std::string ptx_of(const Source& source) const;
   std::string ptx_of(std::string_view op, const std::string& fields, const std::string& config) const;
 
-  /// Compiles each distinct source once, on two threads. Checks that it fits its device and that it hardly spills.
-  void compile_all(const std::vector<Source>& all, int most_spilled_bytes = 256);
-
-  /// Does the same for those of them that cover pairs of values, architectures included (covering.h).
+  /// Compiles the distinct sources that cover pairs of values, architectures included (covering.h), on two threads. Checks
+  /// that each fits its device and that it hardly spills.
   void compile_covering(const std::vector<Source>& all, int most_spilled_bytes = 256);
 
   static bool has_nvcc();
@@ -46,6 +44,8 @@ class SourceCompilation : public testing::Test {
   static bool nvcc_takes(const Source& source, const std::string& flags);
 
  private:
+  void compile(const std::vector<Source>& all, int most_spilled_bytes);
+
   std::shared_ptr<Compiler> compiler_;
   std::vector<Arch> supported_;
 };

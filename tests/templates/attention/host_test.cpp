@@ -49,7 +49,7 @@ TEST_F(AttentionHost, TensorCoresOnEveryOtherProblem) {
     cases.push_back({problem, config});
   }
   EXPECT_GT(cases.size(), 5U);
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 // Head dims that are not multiples of a vector, tile or swizzle, with configurations from the whole search space.
@@ -81,7 +81,7 @@ TEST_F(AttentionHost, TensorCoresFarFromTheDefault) {
   EXPECT_GE(tiles_kv.size(), 4U);
   EXPECT_EQ(rows, (std::set<std::int64_t>{16, 32}));
   EXPECT_EQ(held, (std::set<std::int64_t>{0, 1}));
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 TEST_F(AttentionHost, WholeSearchSpaceOfOneShape) {
@@ -91,7 +91,7 @@ TEST_F(AttentionHost, WholeSearchSpaceOfOneShape) {
   for (const Config& config : find_op("attention").parse(problem)->search_space(device_.info(), Effort::full))
     cases.push_back({problem, config});
   ASSERT_GT(cases.size(), 10U);
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 // Verification uses a smaller problem with the same binary. Tests it with every option and with large strides.

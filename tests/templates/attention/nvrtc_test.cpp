@@ -65,7 +65,7 @@ TEST_F(AttentionNvrtc, WgmmaIsNotSerialized) {
     }
   }
   ASSERT_GT(sources.size(), 10U);
-  compile_all(sources);
+  compile_covering(sources);
   const std::string ptx = ptx_of(sources.front());
   for (const char* instruction : {"wgmma.mma_async", "cp.async.bulk.tensor.4d", "mbarrier.try_wait", "setmaxnreg.inc"})
     EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
@@ -91,7 +91,7 @@ TEST_F(AttentionNvrtc, MmaFitsIntoRegisters) {
     EXPECT_LE(sources.size() - before, 12U);
   }
   ASSERT_GT(sources.size(), 20U);
-  compile_all(sources);
+  compile_covering(sources);
   const std::string ptx = ptx_of("attention", "seq_q=4096,head_dim=128", "variant=mma");
   for (const char* instruction :
        {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "ldmatrix.sync.aligned.m8n8.x4.shared",
@@ -115,7 +115,7 @@ TEST_F(AttentionNvrtc, SplitFitsIntoRegisters) {
       if (config.variant() == "split") sources.push_back(source_of({problem, config}, device.arch));
   }
   ASSERT_GT(sources.size(), 30U);
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 // Clusters of every size, for every architecture with clusters.

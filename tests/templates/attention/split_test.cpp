@@ -40,7 +40,7 @@ TEST_F(AttentionSplit, QueriesGroupsAndSplits) {
       }
   // A single query with all numbers of splits.
   for (const char* parts : splits) cases.push_back(case_of("seq_q=1,seq_kv=300,head_dim=64,heads=4,kv_heads=2", parts));
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 TEST_F(AttentionSplit, EveryOption) {
@@ -66,7 +66,7 @@ TEST_F(AttentionSplit, EveryOption) {
   for (const char* keys : {"seq_kv=33", "seq_kv=20,causal=bottom-right", "batch=6,seq_kv=20,varlen=1,total_q=9,total_kv=50"})
     for (const char* config : {"warps=1,tile_kv=16,splits=3", "warps=1,tile_kv=16,cluster=8"})
       cases.push_back(case_of(std::string("seq_q=2,heads=4,kv_heads=2,head_dim=16,sinks=1,dtype=f16,") + keys, config));
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 // Partials that the blocks of a cluster combine: keys for every block, only for the first ones, or fewer for the last ones;
@@ -94,7 +94,7 @@ TEST_F(AttentionSplit, ClustersOfEverySize) {
     EXPECT_EQ(plan.kernels[0].cluster.x, static_cast<std::uint32_t>(c.config.fields.integer("cluster")));
     EXPECT_EQ(plan.workspace_bytes, 0);
   }
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 // Head dims that are not multiples of a vector, tile or swizzle; gaps and bases that are aligned to only one element; with
@@ -133,7 +133,7 @@ TEST_F(AttentionSplit, FarFromTheDefault) {
   EXPECT_GE(tiles_kv.size(), 3U);
   EXPECT_EQ(rows, (std::set<std::int64_t>{16, 32, 48, 64}));
   EXPECT_GE(splits.size(), 3U);
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 // The default configuration for decoding, on verification problems, with several splits.
@@ -151,7 +151,7 @@ TEST_F(AttentionSplit, DefaultForDecoding) {
   }
   EXPECT_GT(cases[0].config.fields.integer("cluster"), 1);
   EXPECT_EQ(cases[1].config.fields.integer("cluster"), 1) << "heads share no keys";
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 TEST(AttentionSplitCount, FillsTheDevice) {

@@ -41,7 +41,7 @@ TEST_F(AttentionBackwardHeadDims, InSimtAndMma) {
       cases.push_back(test::case_of("attention_backward", fields_of(dims, dtype), device_.info(), variant));
   }
   EXPECT_EQ(cases.size(), 64U);
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 class AttentionBackwardHeadDimsNvrtc : public test::SourceCompilation {};
@@ -57,7 +57,7 @@ TEST_F(AttentionBackwardHeadDimsNvrtc, InWgmma) {
     ASSERT_NE(found, space.end()) << problem.short_text();
     sources.push_back(source_of({problem, *found}, device.arch));
   }
-  compile_all(sources);
+  compile_covering(sources);
   const Problem odd = test::normalized("attention_backward", fields_of({72, 64}, "bf16"));
   EXPECT_EQ(find_op("attention_backward").parse(odd)->default_config(device).variant(), "mma");
 }

@@ -59,7 +59,7 @@ TEST_F(AttentionBackwardNvrtc, MmaFitsIntoRegisters) {
       if (config.variant() == "mma") sources.push_back(source_of({problem, config}, device.arch));
   }
   ASSERT_GT(sources.size(), 15U);
-  compile_all(sources);
+  compile_covering(sources);
   const std::string ptx = ptx_of("attention_backward", "seq_q=4096,head_dim=128", "variant=mma");
   for (const char* instruction :
        {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "ldmatrix.sync.aligned.m8n8.x4.shared",
@@ -106,7 +106,7 @@ TEST_F(AttentionBackwardNvrtc, WgmmaFitsIntoRegisters) {
       if (config.variant() == "wgmma") sources.push_back(source_of({problem, config}, device.arch));
   }
   ASSERT_GT(sources.size(), 15U);
-  compile_all(sources);
+  compile_covering(sources);
   const std::string ptx = ptx_of("attention_backward", "seq_q=4096,head_dim=128", "variant=wgmma,kernels=1");
   for (const char* instruction :
        {"wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", "setmaxnreg.inc.sync.aligned.u32 208",
@@ -146,7 +146,7 @@ TEST_F(AttentionBackwardNvrtc, TwoKernelsFitIntoRegisters) {
     sources.push_back(
         source_of({problem, Config{parse_fields("variant=wgmma,kernels=2," + config, "config")}}, parse_arch("sm_90a")));
   }
-  compile_all(sources);
+  compile_covering(sources);
   const std::string ptx = ptx_of(sources[1]);
   for (const char* instruction :
        {"setmaxnreg.inc.sync.aligned.u32 240", "griddepcontrol.launch_dependents", "griddepcontrol.wait"})
@@ -182,7 +182,7 @@ TEST_F(AttentionBackwardNvrtc, WgmmaWithUserFunctionsFitsIntoRegisters) {
       if (config.variant() == "wgmma") sources.push_back(source_of({problem, config}, device.arch));
   }
   ASSERT_GT(sources.size(), 7U);
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 // Multipliers of 200 registers of tiles keep 208; with fewer, ptxas would serialize their products.

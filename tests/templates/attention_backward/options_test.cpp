@@ -176,7 +176,7 @@ TEST_F(AttentionBackwardOptionsHost, InSimtAndMma) {
     cases.push_back(case_of(problem_of(option, "f32"), "variant=simt"));
     cases.push_back(case_of(problem_of(option, "bf16"), "variant=mma"));
   }
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 // With one kernel and with two.
@@ -190,7 +190,7 @@ TEST_F(AttentionBackwardOptionsHost, InWgmma) {
   std::vector<Case> cases;
   for (const Option& option : combinations)
     for (const int kernels : {1, 2}) cases.push_back(wgmma_case(option, kernels));
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 // The mask depends on seed, batch, head, query and key alone: the reference's mask is that of every configuration.
@@ -206,7 +206,7 @@ TEST_F(AttentionBackwardOptionsHost, DropoutMaskOfEveryConfiguration) {
     for (const char* field : {"tile_q", "tile_kv", "kv_kept", "kv_streamed", "q_kept", "q_streamed"})
       if (c.config.fields.contains(field)) tiles.insert(field + std::to_string(c.config.fields.integer(field)));
   EXPECT_GE(tiles.size(), 12U);
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 class AttentionBackwardOptionsNvrtc : public test::SourceCompilation {};
@@ -228,7 +228,7 @@ TEST_F(AttentionBackwardOptionsNvrtc, InWgmma) {
     EXPECT_NE(reason.find(option.not_in_wgmma), std::string::npos) << option.fields << ": " << reason;
     EXPECT_EQ(op().parse(problem)->default_config(device).variant(), "mma") << option.fields;
   }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 }  // namespace

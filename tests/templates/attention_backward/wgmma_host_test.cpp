@@ -46,7 +46,7 @@ TEST_F(AttentionBackwardWgmmaHost, EveryProblem) {
     if (!both.empty()) cases.push_back(both[cases.size() % both.size()]);
   }
   EXPECT_GT(cases.size(), 10U);
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 TEST_F(AttentionBackwardWgmmaHost, WholeSearchSpace) {
@@ -61,7 +61,7 @@ TEST_F(AttentionBackwardWgmmaHost, WholeSearchSpace) {
     add_cases(test::normalized("attention_backward", fields), 12, cases);
   for (const Case& c : cases) roles.insert(c.config.fields.string("roles"));
   EXPECT_EQ(roles.size(), 2U);
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 TEST_F(AttentionBackwardWgmmaHost, DetectsMissingAndLateWaitsOfOrderedSums) {
@@ -130,7 +130,7 @@ TEST_F(AttentionBackwardWgmmaHost, Clusters) {
     if (all.find("stages") == std::string::npos) all.insert(all.find(",ahead"), ",stages=2");
     cases.push_back(case_of(fields, all, mask_mod, score_mod));
   }
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 // Two kernels, one of which computes dq: of all tiles, with K/V tiles that one of a block's warpgroups does not see, queries
@@ -177,7 +177,7 @@ TEST_F(AttentionBackwardWgmmaHost, TwoKernels) {
             keys + "ahead=0,head_split=2", "", ""}}) {
     cases.push_back(case_of(fields, config + ",kernels=2", mask_mod, score_mod));
   }
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 // Each wait of the kernel for dq is necessary.
@@ -225,7 +225,7 @@ TEST_F(AttentionBackwardWgmmaHost, HeadSplits) {
             tree}}) {
     cases.push_back(case_of(fields, std::string("roles=keys,") + config, mask_mod));
   }
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 // The exchange of a head split: a missing barrier or a wrong rank changes dk or dv.
@@ -273,7 +273,7 @@ TEST_F(AttentionBackwardWgmmaHost, PersistentBlocks) {
            {"seq_q=137,seq_kv=453,head_dim=64,heads=2,kv_heads=1", "tile_q=64,stages=2,adders=1", "", "relative_bias"}}) {
     cases.push_back(case_of(fields, std::string("roles=keys,ahead=0,persistent=1,") + config, mask_mod, score_mod));
   }
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 TEST_F(AttentionBackwardWgmmaHost, DetectsMissingWaitsOfPersistentBlocks) {
@@ -299,7 +299,7 @@ TEST_F(AttentionBackwardWgmmaHost, UserFunctions) {
     add_cases(find_op("attention_backward").normalize(problem), 1, cases);
   }
   EXPECT_GE(cases.size(), 3U);
-  verify_all(cases);
+  verify_covering(cases);
 }
 
 }  // namespace

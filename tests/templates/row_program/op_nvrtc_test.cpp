@@ -46,7 +46,7 @@ TEST_F(RowProgramNvrtc, OddPositionsOfOneByteCompile) {
                                    generic_device(parse_arch(arch_name)), {config}))
         sources.push_back(source_of(c, parse_arch(arch_name)));
   EXPECT_GE(sources.size(), 2 * std::size(archs));
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 // Each of the templates for sums over rows and columns.
@@ -65,7 +65,7 @@ TEST_F(RowProgramNvrtc, SumsOfOneElementCompile) {
   add("sm_90a", "total_alone", "rows=64,cols=4096,dtype=f64", "variant=two_pass");
   add("sm_80", "totals", "rows=64,cols=96,inner=196", "variant=resident");
   add("sm_90a", "total_alone", "rows=64,cols=96,inner=196,dtype=f64", "variant=split");
-  compile_all(sources);
+  compile_covering(sources);
   // nvcc compiles them as C++17.
   if (!has_nvcc()) return;
   EXPECT_TRUE(nvcc_takes(sources.at(1), "-arch=sm_90a -cubin"));
@@ -81,7 +81,7 @@ TEST_F(RowProgramNvrtc, OneProgramCompilesForEveryArchitecture) {
                                  generic_device(arch), {"variant=block", "variant=grid"}))
       sources.push_back(source_of(c, arch));
   }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 TEST_F(RowProgramNvrtc, ProgramsOfF64Compile) {
@@ -103,7 +103,7 @@ TEST_F(RowProgramNvrtc, ProgramsOfF64Compile) {
                            "shipped layer_norm_gradient", "shipped topk_gate", "shipped gumbel_sampling"})
     add({name, test::row_program_text(name)});
   EXPECT_GE(sources.size(), 12U);
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 // As the GPU runs them: other layouts and configurations than above.
@@ -168,7 +168,7 @@ TEST_F(RowProgramNvrtc, KernelsOfBucketsCompile) {
       sources.push_back(source_of({problem, config}, arch));
       ++turn;
     }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 TEST_F(RowProgramNvrtc, ProgramsOverADimensionThatIsNotTheLast) {
@@ -222,7 +222,7 @@ TEST_F(RowProgramNvrtc, ChosenColumnsCompileForEveryArchitecture) {
                                    {k[0] == '7' ? "variant=block" : "variant=warp,lanes=32"}))
         sources.push_back(source_of(c, arch));
   }
-  compile_all(sources);
+  compile_covering(sources);
 }
 
 // Lists of more than 32 columns are merged in the registers that there are.
@@ -237,7 +237,7 @@ TEST_F(RowProgramNvrtc, LongListsDoNotSpill) {
       sources.push_back(source_of(c, arch));
   }
   ASSERT_EQ(sources.size(), 2U);
-  compile_all(sources, 0);
+  compile_covering(sources, 0);
 }
 
 // A gate stores its values in pieces of 16 bytes, and needs no barrier where a warp has a row.
@@ -288,7 +288,7 @@ TEST_F(RowProgramNvrtc, ASumOfOneTermIsOneLoad) {
   EXPECT_LT(ptx.rfind("ld.global.cs"), ptx.find("bar.warp.sync"));
   EXPECT_LT(ptx.find("bar.warp.sync"), ptx.rfind("ld.global"));
   EXPECT_LE(count_of(ptx, "setp.") + 64, count_of(of_all_terms, "setp."));
-  compile_all({one_term}, 0);
+  compile_covering({one_term}, 0);
 }
 
 TEST_F(RowProgramNvrtc, SumsOfOneTermCompileForEveryArchitecture) {
