@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import sys
 import types
 from collections.abc import Callable
@@ -11,7 +12,8 @@ from typing import Any
 from .errors import Error
 
 _ARGUMENTS = {"score_mod": ["score", "b", "h", "q", "k"], "mask_mod": ["b", "h", "q", "k"]}
-_MOST_ARRAYS = 8
+MOST_ARRAYS = 8
+_MOST_ELEMENTS_OF_32_BITS = (1 << 31) - 1
 _MEMBERS = {
     "float32": "f32",
     "float16": "f16",
@@ -37,9 +39,12 @@ class _Trace:
         self.kind, self.function = kind, function
         self.statements: list[str] = []
         self.arrays: list[Any] = []
+        self.is_repeatable = True
 
     def number(self, expression: str, kind: str) -> _Number:
         name = f"t{len(self.statements)}"
+        if kind == "byte":  # results of uint8 wrap, where C++ computes in int
+            expression = f"static_cast<unsigned char>({expression})"
         self.statements.append(f"  const auto {name} = {expression};")
         return _Number(self, name, kind)
 
@@ -47,8 +52,8 @@ class _Trace:
         for at, known in enumerate(self.arrays):
             if known is tensor:
                 return f"{self.kind[0]}{at}"
-        if len(self.arrays) == _MOST_ARRAYS:
-            raise self.error(f"it reads more than {_MOST_ARRAYS} tensors")
+        if len(self.arrays) == MOST_ARRAYS:
+            raise self.error(f"it reads more than {MOST_ARRAYS} tensors")
         if getattr(tensor, "requires_grad", False) and self.kind == "mask_mod":
             raise self.error("it reads a tensor that requires grad, and masks have no gradients; detach the tensor")
         if _element(tensor) is None:
@@ -72,14 +77,16 @@ class _Trace:
         """Return a number for an operand: a number, a literal, or a tensor without dimensions."""
         if isinstance(value, _Number):
             return value
+        if hasattr(value, "dtype") and hasattr(value, "item") and not is_tensor(value) and not value.shape:
+            value = value.item()  # a scalar of NumPy
         if isinstance(value, bool):
-            return _Number(self, "true" if value else "false", "bool")
+            return _Number(self, "true" if value else "false", "bool", is_literal=True)
         if isinstance(value, int):
-            return _Number(self, f"({value})" if abs(value) < 1 << 31 else f"({value}LL)", "int")
+            if not -(1 << 63) < value < 1 << 63:
+                raise self.error(f"it uses the integer {value}, which has more than 64 bits")
+            return _Number(self, f"({value})" if abs(value) < 1 << 31 else f"({value}LL)", "int", is_literal=True)
         if isinstance(value, float):
-            if math.isinf(value):
-                return _Number(self, "INFINITY" if value > 0 else "(-INFINITY)", "float")
-            return _Number(self, "NAN" if math.isnan(value) else f"({value!r}f)", "float")
+            return _Number(self, _float_literal(value), "float", is_literal=True)
         if isinstance(value, _Elements):
             raise self.error(f"a tensor has {len(value.shape)} dimensions that are not indexed")
         if is_tensor(value):
@@ -95,7 +102,7 @@ class _Trace:
             return self.number(f"{place} != 0", "bool")
         if element in ("f16", "bf16"):
             return self.number(f"to_float({place})", "float")
-        return self.number(place, "float" if element == "f32" else "int")
+        return self.number(place, {"f32": "float", "u8": "byte"}.get(str(element), "int"))
 
     def source(self, result: _Number) -> str:
         parameters = ", ".join(f"{'float' if name == 'score' else 'int'} {name}" for name in _ARGUMENTS[self.kind])
@@ -123,27 +130,74 @@ class _Elements:
             if isinstance(one, int) and not isinstance(one, bool) and one < 0:
                 one += extent
             number = self.trace.operand(one)
-            if number.kind != "int":
+            if number.kind not in ("int", "byte"):
                 raise self.trace.error(f"an index is a {number.kind}; expected an integer")
-            step = math.prod(shape)
-            term = number.text if step == 1 else f"{number.text} * {step}"
+            text, step = number.text, math.prod(shape)
+            if not (number.is_literal or number.kind == "byte" or text in _ARGUMENTS["mask_mod"]):  # may be negative
+                text = self.trace.number(f"{text} < 0 ? {text} + {extent} : {text}", "int").text
+            if math.prod(self.tensor.shape) > _MOST_ELEMENTS_OF_32_BITS:
+                text = f"static_cast<long long>({text})"
+            term = text if step == 1 else f"{text} * {step}"
             offset = f"{offset} + {term}" if offset else term
         elements = _Elements(self.trace, self.tensor, offset, shape)
         return elements if shape else self.trace.read(elements)
 
 
-def _binary(symbol: str, result: str | None = None, reverse: bool = False) -> Callable[[_Number, Any], _Number]:
+def _float_literal(value: float) -> str:
+    """Return the C++ text of a float, rounded as a float32 tensor would hold it."""
+    if math.isnan(value):
+        return "NAN"
+    try:
+        (value,) = struct.unpack("f", struct.pack("f", value))
+    except OverflowError:
+        value = math.copysign(math.inf, value)
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "(-INFINITY)"
+    return f"({value!r}f)"
+
+
+def _binary(symbol: str, of_bools: str | None = None, reverse: bool = False) -> Callable[[_Number, Any], _Number]:
+    """Return an arithmetic operator. of_bools: that of two booleans, whose result is a boolean in torch; None: an error."""
+
     def operate(self: _Number, other: Any) -> _Number:
         a, b = self, self.trace.operand(other)
         if reverse:
             a, b = b, a
-        return self.trace.number(f"{a.text} {symbol} {b.text}", result or _wider(a, b))
+        kind = _wider(a, b)
+        if kind == "bool" and of_bools is None:
+            raise self.trace.error(f"it applies {symbol} to two truth values; use ^ or ~")
+        x, y = _texts(a, b)
+        return self.trace.number(f"{x} {of_bools if kind == 'bool' else symbol} {y}", kind)
 
     return operate
 
 
+def _comparison(symbol: str) -> Callable[[_Number, Any], _Number]:
+    def operate(self: _Number, other: Any) -> _Number:
+        x, y = _texts(self, self.trace.operand(other))
+        return self.trace.number(f"{x} {symbol} {y}", "bool")
+
+    return operate
+
+
+_KINDS = ["bool", "byte", "int", "float"]
+_CATEGORIES = {"bool": 0, "byte": 1, "int": 1, "float": 2}
+
+
 def _wider(a: _Number, b: _Number) -> str:
-    return "float" if "float" in (a.kind, b.kind) else "int"
+    """Return the kind of a result as torch promotes: a literal counts only if its category is higher."""
+    if a.is_literal != b.is_literal:
+        literal, number = (a, b) if a.is_literal else (b, a)
+        return literal.kind if _CATEGORIES[literal.kind] > _CATEGORIES[number.kind] else number.kind
+    return max(a.kind, b.kind, key=_KINDS.index)
+
+
+def _texts(a: _Number, b: _Number) -> tuple[str, str]:
+    """Return the operands' texts. Literals become uint8 next to a uint8, as torch converts them: -1 is 255."""
+    if _wider(a, b) != "byte":
+        return a.text, b.text
+    x, y = (f"static_cast<unsigned char>{one.text}" if one.is_literal and one.kind == "int" else one.text for one in (a, b))
+    return x, y
 
 
 def _divide(a: _Number, b: _Number) -> _Number:
@@ -153,6 +207,8 @@ def _divide(a: _Number, b: _Number) -> _Number:
 def _floor_divide(a: _Number, b: _Number) -> _Number:
     if _wider(a, b) == "float":
         return a.trace.number(f"floorf(static_cast<float>({a.text}) / static_cast<float>({b.text}))", "float")
+    if _wider(a, b) == "byte":
+        return a.trace.number("{} / {}".format(*_texts(a, b)), "byte")
     rest = a.trace.number(f"{a.text} % {b.text}", "int")
     return a.trace.number(
         f"{a.text} / {b.text} - (({rest.text} != 0 && ({rest.text} < 0) != ({b.text} < 0)) ? 1 : 0)", "int"
@@ -162,39 +218,52 @@ def _floor_divide(a: _Number, b: _Number) -> _Number:
 def _modulo(a: _Number, b: _Number) -> _Number:
     if _wider(a, b) == "float":
         return a - _floor_divide(a, b) * b
+    if _wider(a, b) == "byte":
+        return a.trace.number("{} % {}".format(*_texts(a, b)), "byte")
     rest = a.trace.number(f"{a.text} % {b.text}", "int")
     return a.trace.number(f"{rest.text} + (({rest.text} != 0 && ({rest.text} < 0) != ({b.text} < 0)) ? {b.text} : 0)", "int")
 
 
 def _power(a: _Number, b: _Number) -> _Number:
+    exponent = b.text.strip("()")
+    if b.is_literal and a.kind in ("int", "byte") and b.kind == "int" and exponent.isdigit() and 0 < int(exponent) <= 8:
+        result = a
+        for _ in range(int(exponent) - 1):
+            result = result * a
+        return result
     return a.trace.number(f"powf(static_cast<float>({a.text}), static_cast<float>({b.text}))", "float")
 
 
 def _logical(symbol: str) -> Callable[[_Number, Any], _Number]:
     def operate(self: _Number, other: Any) -> _Number:
         b = self.trace.operand(other)
-        if self.kind == b.kind == "bool":
+        kind = _wider(self, b)
+        if kind == "bool":
             return self.trace.number(f"{self.text} {'!=' if symbol == '^' else symbol * 2} {b.text}", "bool")
-        if "float" in (self.kind, b.kind):
+        if kind == "float":
             raise self.trace.error(f"it applies {symbol} to a float")
-        return self.trace.number(f"{self.text} {symbol} {b.text}", "int")
+        x, y = _texts(self, b)
+        return self.trace.number(f"{x} {symbol} {y}", kind)
 
     return operate
+
+
+_METHODS = {"float", "int", "long", "bool", "abs", "exp", "log", "sqrt", "tanh", "sigmoid"}
 
 
 class _Number:
     """A number of the traced function, with the name of its C++ variable."""
 
-    def __init__(self, trace: _Trace, text: str, kind: str) -> None:
-        self.trace, self.text, self.kind = trace, text, kind
+    def __init__(self, trace: _Trace, text: str, kind: str, *, is_literal: bool = False) -> None:
+        self.trace, self.text, self.kind, self.is_literal = trace, text, kind, is_literal
 
-    __add__, __radd__ = _binary("+"), _binary("+", reverse=True)
+    __add__, __radd__ = _binary("+", "||"), _binary("+", "||", reverse=True)
     __sub__, __rsub__ = _binary("-"), _binary("-", reverse=True)
-    __mul__, __rmul__ = _binary("*"), _binary("*", reverse=True)
-    __lt__, __le__ = _binary("<", "bool"), _binary("<=", "bool")
-    __gt__, __ge__ = _binary(">", "bool"), _binary(">=", "bool")
-    __eq__ = _binary("==", "bool")  # type: ignore[assignment]
-    __ne__ = _binary("!=", "bool")  # type: ignore[assignment]
+    __mul__, __rmul__ = _binary("*", "&&"), _binary("*", "&&", reverse=True)
+    __lt__, __le__ = _comparison("<"), _comparison("<=")
+    __gt__, __ge__ = _comparison(">"), _comparison(">=")
+    __eq__ = _comparison("==")  # type: ignore[assignment]
+    __ne__ = _comparison("!=")  # type: ignore[assignment]
     __and__, __or__, __xor__ = _logical("&"), _logical("|"), _logical("^")
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
     __hash__ = None  # type: ignore[assignment]
@@ -235,6 +304,8 @@ class _Number:
     def __abs__(self) -> _Number:
         if self.kind == "float":
             return self.trace.number(f"fabsf({self.text})", "float")
+        if self.kind == "byte":
+            return self
         return self.trace.number(f"{self.text} < 0 ? -{self.text} : {self.text}", "int")
 
     def __bool__(self) -> bool:
@@ -248,8 +319,14 @@ class _Number:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if name in ("float", "int", "long", "bool", "abs", "exp", "log", "sqrt", "tanh", "sigmoid"):
+        if name in _METHODS:
             return lambda: _call(self.trace, name, (self,), {})
+        if name == "device":
+            return None
+        if name in ("new_ones", "new_zeros"):  # torch's and_masks(), or_masks() and noop_mask() start with these
+            return lambda *_, dtype=None, **__: self.trace.operand(
+                name == "new_ones" if str(dtype).endswith("bool") else int(name == "new_ones")
+            )
         raise self.trace.error(f"numbers have no attribute '{name}'")
 
     @classmethod
@@ -272,9 +349,10 @@ _BINARY = {
     **{name: name for name in ("add", "sub", "mul", "lt", "le", "gt", "ge", "eq", "ne", "mod", "pow")},
     **{"subtract": "sub", "multiply": "mul", "div": "truediv", "divide": "truediv", "true_divide": "truediv"},
     **{"floor_divide": "floordiv", "remainder": "mod", "less": "lt", "less_equal": "le", "greater": "gt"},
-    **{"greater_equal": "ge", "logical_and": "and", "logical_or": "or", "logical_xor": "xor", "not_equal": "ne"},
+    **{"greater_equal": "ge", "not_equal": "ne"},
     **{"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"},
 }
+_LOGICAL = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
 _CASTS = {"float": ("float", "float"), "int": ("int", "int"), "long": ("long long", "int"), "bool": ("bool", "bool")}
 
 
@@ -296,8 +374,8 @@ def _call(trace: _Trace, name: str, arguments: Any, named: dict[str, Any]) -> An
     bare = name.strip("_")
     if name == "where":
         condition, a, b = operands
-        kind = a.kind if a.kind == b.kind else _wider(a, b)
-        return trace.number(f"{condition.text} ? {a.text} : {b.text}", kind)
+        x, y = _texts(a, b)
+        return trace.number(f"{condition.text} ? {x} : {y}", _wider(a, b))
     if bare in _UNARY:
         return trace.number(f"{_UNARY[bare]}(static_cast<float>({operands[0].text}))", "float")
     if bare == "sigmoid":
@@ -306,10 +384,17 @@ def _call(trace: _Trace, name: str, arguments: Any, named: dict[str, Any]) -> An
         return abs(operands[0])
     if bare in ("neg", "negative"):
         return -operands[0]
-    if bare in ("logical_not", "bitwise_not", "invert"):
+    if bare in _LOGICAL:
+        a, b = (operand != 0 for operand in operands)
+        return getattr(_Number, f"__{_LOGICAL[bare]}__")(a, b)
+    if bare == "logical_not":
+        return operands[0] == 0
+    if bare in ("bitwise_not", "invert"):
         return ~operands[0]
-    if bare in ("minimum", "maximum"):
-        return _select(trace, f"{{a}} {'<' if bare == 'minimum' else '>'} {{b}} ? {{a}} : {{b}}", *operands)
+    if bare in ("minimum", "maximum"):  # NaN if either is
+        return _select(
+            trace, f"{{a}} {'<' if bare == 'minimum' else '>'} {{b}} || {{a}} != {{a}} ? {{a}} : {{b}}", *operands
+        )
     if bare in _CASTS:
         cpp, kind = _CASTS[bare]
         return trace.number(f"static_cast<{cpp}>({operands[0].text})", kind)
@@ -323,7 +408,8 @@ def _call(trace: _Trace, name: str, arguments: Any, named: dict[str, Any]) -> An
 
 def _select(trace: _Trace, text: str, a: Any, b: Any) -> _Number:
     a, b = trace.operand(a), trace.operand(b)
-    return trace.number(text.format(a=a.text, b=b.text), _wider(a, b))
+    x, y = _texts(a, b)
+    return trace.number(text.format(a=x, b=y), _wider(a, b))
 
 
 def is_tensor(value: Any) -> bool:
@@ -334,8 +420,19 @@ def _element(tensor: Any) -> str | None:
     return _MEMBERS.get(str(tensor.dtype).rpartition(".")[2])
 
 
-def translate(function: Callable[..., Any], kind: str) -> tuple[str, tuple[Any, ...], tuple[str, ...]]:
-    """Return the CUDA source of a score_mod or mask_mod, the tensors that it reads, and their declarations."""
+#: Attributes of the numbers that a traced function gets.
+NAMES_OF_NUMBERS = _METHODS | {"device", "new_ones", "new_zeros"}
+
+#: Attributes of captured tensors that do not depend on their elements.
+_STEADY_ATTRIBUTES = {"shape", "dtype", "ndim", "device", "requires_grad", "is_cuda"}
+
+
+def translate(function: Callable[..., Any], kind: str) -> tuple[str, tuple[Any, ...], tuple[str, ...], bool]:
+    """Return the CUDA source of a score_mod or mask_mod, the tensors that it reads, and their declarations.
+
+    Also return whether the source depends only on shapes and dtypes of captured tensors. It does not where the function
+    calls torch on them, such as t.item() or t.exp(): the result is that of the moment.
+    """
     from torch.overrides import TorchFunctionMode
 
     under_way = _Trace(kind, function)
@@ -344,11 +441,13 @@ def translate(function: Callable[..., Any], kind: str) -> tuple[str, tuple[Any, 
         def __torch_function__(self, called: Any, kinds: Any, arguments: Any = (), named: Any = None) -> Any:
             if any(isinstance(value, _Number) for value in _flat(arguments, named)):
                 return _call(under_way, called.__name__, arguments, named or {})
+            if getattr(getattr(called, "__self__", None), "__name__", "") not in _STEADY_ATTRIBUTES:
+                under_way.is_repeatable = False
             return called(*arguments, **(named or {}))
 
     numbers = [_Number(under_way, name, "float" if name == "score" else "int") for name in _ARGUMENTS[kind]]
     with Recording():
         result = function(*numbers)
-        returned = under_way.operand(result)
+    returned = under_way.operand(result)
     declarations = tuple(f"{kind[0]}{at}:{_element(tensor)}[{tensor.numel()}]" for at, tensor in enumerate(under_way.arrays))
-    return under_way.source(returned), tuple(under_way.arrays), declarations
+    return under_way.source(returned), tuple(under_way.arrays), declarations, under_way.is_repeatable
