@@ -222,3 +222,37 @@ def test_the_loss_of_float64_logits_is_float64() -> None:
     numpy.testing.assert_allclose(again, dlogits, rtol=64 * 2.0**-52, atol=2.0**-52)
     with pytest.raises(tunesmith.errors.InvalidArgument, match="lse holds f32; expected f64"):
         ops.cross_entropy_backward(logits, targets, lse.astype("f4"), numpy.ones(1))
+
+
+def test_arrays_of_any_layout(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    x = random.standard_normal((6, 10), dtype=numpy.float32)
+    expected = ops.softmax(x, engine=engine)
+    wide = numpy.full((12, 20), numpy.nan, dtype=numpy.float32)
+    wide[::2, ::2] = x
+    for other in (numpy.asfortranarray(x), wide[::2, ::2], x[::-1].copy()[::-1], x[:, ::-1].copy()[:, ::-1]):
+        numpy.testing.assert_array_equal(ops.softmax(other, engine=engine), expected)
+        out = numpy.full_like(other, numpy.nan)
+        assert ops.softmax(other, engine=engine, out=out) is out
+        numpy.testing.assert_array_equal(out, expected)
+    out = numpy.zeros((12, 20), dtype=numpy.float32)
+    ops.softmax(x, engine=engine, out=out[::2, ::2])
+    numpy.testing.assert_array_equal(out[::2, ::2], expected)
+    assert not out[1::2].any() and not out[:, 1::2].any()
+    w = random.standard_normal(24, dtype=numpy.float32)
+    numpy.testing.assert_array_equal(
+        ops.rms_norm(x.T[::2], w[::4][:6], engine=engine), ops.rms_norm(x.T[::2].copy(), w[::4][:6].copy(), engine=engine)
+    )
+
+
+def test_masked_arrays_are_rejected(engine: tunesmith.Engine) -> None:
+    x = numpy.ma.masked_array(numpy.ones((2, 3), dtype="f4"), mask=[[0, 1, 0], [0, 0, 0]])
+    with pytest.raises(ValueError, match="x is a masked array"):
+        ops.softmax(x, engine=engine)
+
+
+def test_numbers_of_programs_are_scalars_of_any_kind(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    x, w, b = (random.standard_normal(shape, dtype=numpy.float32) for shape in ((4, 24), 24, 24))
+    expected = ops.layer_norm(x, w, b, eps=0.5, engine=engine)
+    for eps in (numpy.float64(0.5), numpy.float32(0.5)):
+        numpy.testing.assert_array_equal(ops.layer_norm(x, w, b, eps=eps, engine=engine), expected)
+        numpy.testing.assert_array_equal(ops.softmax(x, scale=eps, engine=engine), ops.softmax(x, scale=0.5, engine=engine))

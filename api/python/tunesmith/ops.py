@@ -9,12 +9,13 @@ CPU: on a GPU, use tunesmith.torch, or prepare a plan and launch it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core
 from .engine import Engine, default_engine
 from .errors import InvalidArgument
+from .number_text import is_number, number_texts
 
 if TYPE_CHECKING:
     import inspect
@@ -88,10 +89,11 @@ class Operation:
                 given[array.name] = named.pop(array.name)
         _move_numbers(named, flags)
         engine = engine or default_engine("host")
-        problem = self.problem(given, **named)
+        problem = self._problem_or_copy(given, named)
         sources, outputs = dict(given), _outputs(self.name, problem, out)
         launched: list[Any] = []
         results: dict[str, Any] = {}
+        copied: list[tuple[Any, Any]] = []
         plan = engine.prepare(problem)
         for array in plan.arrays:
             if array.role == "input":
@@ -104,16 +106,69 @@ class Operation:
                 if value is None:
                     value = numpy.empty(array.shape, _NUMPY_TYPES[array.dtype])
                 results[array.name] = value
+                if not _lies_as(array, value):
+                    copied.append((value, numpy.array(value, order="C")))
+                    value = copied[-1][1]
             launched.append(value)
         if given or outputs:
             raise InvalidArgument(f"{self.name} has no array '{next(iter({**given, **outputs}))}' for these fields")
         plan.launch(*launched)
+        for result, copy in copied:
+            numpy.copyto(numpy.asarray(result), copy)
         if len(results) == 1:
             return next(iter(results.values()))
         return _result_type(self.name, tuple(results))(*results.values())
 
+    def _problem_or_copy(self, arrays: dict[str, Any], fields: dict[str, Any]) -> _core.Problem:
+        """Return the problem for input arrays, after copies of those whose strides no problem can state."""
+        import numpy
+
+        for name, value in arrays.items():
+            if isinstance(value, numpy.ma.MaskedArray):
+                raise InvalidArgument(f"{name} is a masked array, whose mask no kernel reads; pass {name}.filled(...)")
+        others: list[str] = []
+        try:
+            problem = self.problem(arrays, **fields)
+            others = [array.name for array in problem.arrays if not _lies_as(array, arrays.get(array.name))]
+        except InvalidArgument:
+            others = [name for name, value in arrays.items() if not _is_contiguous(value)]
+            if not others:
+                raise
+        if others:
+            arrays.update({name: numpy.array(arrays[name], order="C") for name in others})
+            problem = self.problem(arrays, **fields)
+        return problem
+
     def __repr__(self) -> str:
         return f"<tunesmith operation {self.name}>"
+
+
+def _lies_as(array: _core.Array, value: Any) -> bool:
+    """Whether a value, if there is one, lies in memory as an array of a problem."""
+    if value is None or hasattr(value, "__cuda_array_interface__"):
+        return True  # what launches the plan checks the rest
+    layout = _core.layout(value, array.name)
+    if len(array.shape) != len(layout["shape"]):
+        return _is_contiguous(value)
+    return _has_strides(layout, array.strides)
+
+
+def _is_contiguous(value: Any) -> bool:
+    if hasattr(value, "__cuda_array_interface__"):
+        return True
+    layout = _core.layout(value, "array")
+    strides = [1]
+    for extent in layout["shape"][:0:-1]:
+        strides.append(strides[-1] * extent)
+    return _has_strides(layout, strides[::-1])
+
+
+def _has_strides(layout: Mapping[str, Any], strides: Sequence[int]) -> bool:
+    shape = layout["shape"]
+    return 0 in shape or all(
+        expected == found or extent == 1
+        for expected, found, extent in zip(strides[: len(shape)], layout["strides"], shape, strict=True)
+    )
 
 
 @functools.cache
@@ -125,12 +180,12 @@ def _move_numbers(named: dict[str, Any], flags: set[str]) -> None:
     """Make the field `numbers` of keywords that are numbers of a row program."""
     if "numbers" not in flags:
         return
-    numbers = {key: value for key, value in named.items() if key not in flags and isinstance(value, int | float)}
+    numbers = {key: value for key, value in named.items() if key not in flags and is_number(value)}
     given = [named.pop("numbers")] if named.get("numbers") else []
     for key in numbers:
         del named[key]
     if numbers or given:
-        named["numbers"] = ";".join(given + [f"{key}={value!r}" for key, value in numbers.items()])
+        named["numbers"] = ";".join(given + ([number_texts(numbers)] if numbers else []))
 
 
 @functools.cache
