@@ -33,9 +33,10 @@ struct Launch {
 };
 
 struct Launcher {
-  static constexpr std::size_t most_arguments = 16;
-  static constexpr std::size_t most_arrays = 32;
-  static constexpr std::size_t most_outputs = 8;
+  // attention_backward has 9 tensors and 8 of score_mod and mask_mod, and gives 5 gradients and those 8.
+  static constexpr std::size_t most_arguments = 24;
+  static constexpr std::size_t most_arrays = 40;
+  static constexpr std::size_t most_outputs = 16;
 
   std::string name;
   std::vector<nb::object> types;  ///< whose instances are read; instances of subclasses are not

@@ -154,3 +154,27 @@ def test_errors() -> None:
     (gradient,) = torch.autograd.grad(loss, ours[0], create_graph=True)
     with pytest.raises((NotImplementedError, RuntimeError)):
         gradient.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_the_scale_of_a_loss(dtype: torch.dtype) -> None:
+    # GradScaler starts with 65536, which float16 does not hold.
+    hidden, weight = (torch.randn(shape).to(dtype).requires_grad_() for shape in ((6, 16), (40, 16)))
+    target = torch.tensor([3, -100, 0, 39, 7, 7])
+    (tt.linear_cross_entropy(hidden, weight, target) * 65536).backward()
+    exact = [one.detach().double().requires_grad_() for one in (hidden, weight)]
+    (torch.nn.functional.cross_entropy(exact[0] @ exact[1].mT, target) * 65536).backward()
+    for ours, theirs in zip((hidden, weight), exact, strict=True):
+        assert ours.grad is not None and ours.grad.dtype == dtype
+        # Logits and their gradients are rounded to the dtype, and so are sums of 40 and 6 of them, and their multiples.
+        scale = theirs.grad.abs().max().item()
+        assert scale < 60000
+        torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=0, atol=16 * torch.finfo(dtype).eps * scale)
+
+
+def test_gradients_are_scaled_in_place_and_its_graph_is_not_retained() -> None:
+    hidden, weight = torch.randn(6, 16, requires_grad=True), torch.randn(40, 16, requires_grad=True)
+    loss = tt.linear_cross_entropy(hidden, weight, torch.tensor([3, 1, 0, 39, 7, 7]))
+    loss.backward(torch.tensor(2.0), retain_graph=True)
+    with pytest.raises(RuntimeError, match="its graph cannot be retained"):
+        loss.backward()

@@ -306,3 +306,14 @@ def test_what_cross_entropy_rejects() -> None:
         tt.cross_entropy(torch.randn(5, COLS), torch.zeros(4, dtype=torch.int64))
     with pytest.raises(ValueError, match="label_smoothing is 2"):
         tt.cross_entropy(torch.randn(5, COLS), targets(), label_smoothing=2)
+
+
+def test_class_weights_have_no_gradient() -> None:
+    logits, weight = torch.randn(3, 7, requires_grad=True), torch.rand(7, requires_grad=True)
+    for target in (torch.tensor([1, 2, 3]), torch.rand(3, 7)):
+        with pytest.raises(NotImplementedError, match="cross_entropy has no gradient of weight"):
+            tt.cross_entropy(logits, target, weight)
+        with torch.no_grad():
+            tt.cross_entropy(logits, target, weight)
+    with pytest.raises(NotImplementedError, match="linear_cross_entropy has no gradient of weight"):
+        tt.linear_cross_entropy(torch.randn(3, 8), torch.randn(7, 8), torch.tensor([1, 2, 3]), weight=weight)

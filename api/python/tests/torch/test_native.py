@@ -223,7 +223,8 @@ def test_transforms_and_views_keep_their_values(call: Any) -> None:
     expected = torch.autograd.grad(ours(*inputs).pow(2).sum(), inputs[:1])[0]
     plain = [tensor.detach() for tensor in inputs]
     found = torch.func.grad(lambda *tensors: ours(*tensors).pow(2).sum())(*plain)
-    assert torch.equal(found, expected)
+    # Under torch.func, PyTorch's operations compute the gradient of rms_norm, which may have derivatives.
+    torch.testing.assert_close(found, expected, rtol=0, atol=32 * 2.0**-24 * expected.abs().max().item())
     negative = [torch._neg_view(tensor) for tensor in plain]
     assert negative[0].is_neg()
     assert torch.equal(ours(*negative), ours(*[-tensor for tensor in plain]))

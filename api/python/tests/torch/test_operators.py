@@ -15,8 +15,8 @@ import tunesmith.torch as tt
 COLS = 24
 OPS = torch.ops.tunesmith
 CE = ("mean", -100, 0.0, 0.0, 0.0, 1.0)
-VARLEN = (6, 6, "none", -1, -1, 0.0, 0.0)
-ATTENTION = ("bhsd", "none", -1, -1, 0.0, 0.0, 0.0, "", "", "")
+VARLEN = (6, 6, "none", -1, -1, None, 0.0)
+ATTENTION = ("bhsd", "none", -1, -1, None, 0.0, 0.0, "", "", "")
 
 PER_HEAD = """__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {
   return score + aux.bias[h];
@@ -93,9 +93,10 @@ SAMPLES: dict[str, Any] = {
         torch.full((2, 9), 3.0),
         starts(),
         starts(),
-        None,
-        None,
+        torch.randn(2),
+        torch.randn(2),
         *VARLEN,
+        "alibi_slopes;sinks",
         True,
     ),
 }

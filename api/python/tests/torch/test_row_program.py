@@ -141,6 +141,12 @@ def test_compile_has_no_graph_breaks() -> None:
     torch.testing.assert_close(compiled(x, w), tt.row_program(NORM, x * 2, w)[0] + 1)
 
 
+def test_compile_sees_the_first_use_of_a_shipped_program() -> None:
+    gate, up = torch.randn(3, 24), torch.randn(3, 24)
+    compiled = torch.compile(lambda gate, up: tt.geglu(gate, up), backend="eager", fullgraph=True)
+    assert torch.equal(compiled(gate, up), tt.shipped("geglu")(gate, up))
+
+
 def test_a_graph_has_the_program_in_one_line() -> None:
     # Inductor of PyTorch 2.11 writes arguments into comments of Python code as they are.
     program = "# \\N{x} \u00e9\nin  x : float[row, col]\nout y : float[row, col] = x * 2\n"
@@ -162,8 +168,16 @@ def test_what_it_rejects() -> None:
     with pytest.raises(ValueError, match="did you mean 'sqrt'"):
         tt.row_program("in x : float[row, col]\nout y : float[row, col] = sqr(x)", x)
     product = "monoid mul(a, b) = a * b identity 1\nin x : float[row, col]\nreduce p = mul(x)\nout y : float[row] = p"
-    with pytest.raises(ValueError, match=r"monoid 'mul'.* has no gradient"):
-        tt.row_program(product, x.requires_grad_()).sum().backward()
+    with pytest.raises(ValueError, match=r"monoid 'mul'.* has no gradient"):  # at once, not in the backward pass
+        tt.row_program(product, x.clone().requires_grad_())
+    torch.testing.assert_close(tt.row_program(product, x), x.prod(-1))
+    many = "".join(f"in a{i} : float[row, col]\n" for i in range(4))
+    many += "".join(f"out b{i} : float[row, col] = {' * '.join(f'a{j}' for j in range(i + 2))}\n" for i in range(3))
+    arrays = [torch.randn(4, 48, requires_grad=True) for _ in range(4)]
+    with pytest.raises(ValueError, match="allowed"):
+        tt.row_program(many, *arrays)
+    with torch.no_grad():
+        tt.row_program(many, *arrays)
     with pytest.raises(AttributeError, match="no_such_program"):
         tt.no_such_program()
     with pytest.raises(ValueError, match="layer_norm has the inputs x, w, b; 2 are given"):
@@ -437,3 +451,15 @@ def test_gradient_of_a_program_with_an_inner_dimension() -> None:
     for tensor, wanted in zip(own, exact, strict=True):
         assert tensor.grad is not None and wanted.grad is not None
         torch.testing.assert_close(tensor.grad.double(), wanted.grad, rtol=2e-5, atol=2e-5)
+
+
+def test_numbers_are_scalars_of_any_kind() -> None:
+    import numpy
+
+    x, w = torch.randn(4, 48), torch.randn(48)
+    expected = tt.row_program(NORM, x, w, numbers={"eps": 0.5})
+    for eps in (numpy.float64(0.5), numpy.float32(0.5), torch.tensor(0.5)):
+        for ours, theirs in zip(tt.row_program(NORM, x, w, numbers={"eps": eps}), expected, strict=True):
+            assert torch.equal(ours, theirs)
+    given = x, w, torch.randn(48)
+    assert torch.equal(tt.layer_norm(*given, eps=numpy.float64(0.5)), tt.layer_norm(*given, eps=0.5))

@@ -239,3 +239,41 @@ def test_rows_without_columns(function: str) -> None:
         assert x.grad is not None and x.grad.shape == x.shape
         out = torch.empty(shape)
         assert getattr(tt, function)(x.detach(), dim, out=out) is out
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_gradient_of_a_weight_of_a_vector(compiled: bool) -> None:
+    x, weight = torch.randn(COLS, requires_grad=True), torch.randn(COLS, requires_grad=True)
+    function = torch.compile(tt.rms_norm, backend="aot_eager", fullgraph=True) if compiled else tt.rms_norm
+    y = function(x, None, weight, 1e-3)
+    upstream = torch.randn(COLS)
+    y.backward(upstream)
+    exact = [one.detach().double().requires_grad_() for one in (x, weight)]
+    torch.nn.functional.rms_norm(exact[0], (COLS,), exact[1], 1e-3).backward(upstream.double())
+    for ours, theirs in zip((x, weight), exact, strict=True):
+        assert ours.grad is not None
+        close(ours.grad, theirs.grad)
+
+
+@pytest.mark.parametrize(
+    "name", ["softmax", "losses", "linear_losses", "rms_norm", "row_program", "vocab_parallel", "varlen"]
+)
+def test_launchers_of_all_modules_are_bounded(name: str) -> None:
+    import importlib
+
+    module = importlib.import_module(f"tunesmith.torch.{name}")
+    caches = [one for one in vars(module).values() if hasattr(one, "cache_info")]
+    assert caches and all(one.cache_parameters()["maxsize"] is not None for one in caches)
+
+
+def test_a_scale_that_is_a_tensor_is_read_in_every_call() -> None:
+    x, scale = torch.randn(2, COLS), torch.tensor(1.0)
+    for value in (1.0, 2.0):
+        scale.fill_(value)
+        close(tt.softmax(x, scale=scale), torch.softmax(value * x.double(), -1))
+        close(tt.rms_norm(x, None, None, scale), torch.nn.functional.rms_norm(x.double(), (COLS,), None, value))
+    logits, target = torch.randn(2, COLS), torch.tensor([1, 2])
+    for value in (1.0, 2.0):
+        scale.fill_(value)
+        loss = tt.cross_entropy(logits, target, scale=scale)
+        close(loss, torch.nn.functional.cross_entropy(value * logits.double(), target), roundings=16)

@@ -47,6 +47,23 @@ def test_each_sequence_by_itself(causal: bool) -> None:
         torch.testing.assert_close(ours.grad.double(), theirs.grad, **CLOSE)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_rows_of_no_sequence_are_zeros(dtype: torch.dtype) -> None:
+    q, k, v = (torch.randn(16, HEADS, HEAD_DIM).to(dtype).requires_grad_() for _ in range(3))
+    cu = torch.tensor([2, 5, 5, 10], dtype=torch.int32)
+    poison = [torch.full((16, HEADS, HEAD_DIM), torch.nan) for _ in range(8)]
+    del poison  # its memory is what is allocated next
+    o, lse = tt.attention_varlen(q, k, v, cu, cu, 5, 5, return_lse=True)
+    outside = torch.tensor([0, 1, *range(10, 16)])
+    assert not o[outside].any()
+    assert torch.equal(lse[:, outside], torch.full((HEADS, 8), -torch.inf))
+    assert lse[:, 2:10].isfinite().all()
+    o.backward(torch.randn_like(o))
+    for one in (q, k, v):
+        assert one.grad is not None and not one.grad[outside].any()
+        assert one.grad[2:10].any(-1).all()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [({"q": torch.randn(1, 3, HEADS, HEAD_DIM)}, "q has 4 dimensions"), ({"cu": torch.tensor([0, 3])}, "torch.int64")],

@@ -10,8 +10,10 @@ speed. The operations are torch.ops.tunesmith.*; eager calls go to the kernels d
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+from typing import TYPE_CHECKING, Any
 
+from .. import _core
 from . import sdpa_backend as _sdpa_backend  # noqa: F401  (registers itself with torch)
 from .attention import attention
 from .flex import flex_attention, why_not_flex_attention
@@ -46,11 +48,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if not name.startswith("_"):
-        try:
-            globals()[name] = function = shipped(name)
-            return function
-        except ValueError:
-            pass
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Not when they are first used: that may be in a function which torch.compile traces.
+for _name in _core.shipped_program_names():
+    with contextlib.suppress(ValueError):  # the gradient of a program that has none
+        globals().setdefault(_name, shipped(_name))
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

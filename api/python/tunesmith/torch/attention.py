@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
 
 from ..mods import Mod, Traced, trace
-from .attention_fields import score_options
+from .attention_fields import check_transforms, score_options
 from .attention_gradients import recorded, transformed
 from .attention_operators import prepare_attention
 from .launching import (
     Gradient,
     Launcher,
     autocast_dtype,
+    by_options,
     eager_launcher,
     is_compiling,
     is_eager,
@@ -55,8 +55,8 @@ def attention(
     score_mod(score, b, h, q, k) and mask_mod(b, h, q, k): Python functions of numbers, traced to CUDA (tunesmith.mods), or
     CUDA source. return_lse: also return the log-sum-exp of the scores, float32 (batch, heads, seq_q), without a gradient.
 
-    Differentiable with respect to q, k, v and the tensors that score_mod reads. Under autocast, q, k and v are cast as
-    torch's attention casts them.
+    Differentiable with respect to q, k, v, alibi_slopes, sinks and the tensors that score_mod reads. Under autocast, q, k
+    and v are cast as torch's attention casts them.
     """
     if score_mod is None and mask_mod is None and not dropout and not is_compiling():
         result = _eager(return_lse, layout, causal, window, scale, softcap)(q, k, v, alibi_slopes, sinks, None)
@@ -73,8 +73,9 @@ def attention(
         rng_state = torch.randint(2**62, (2,), device=q.device)
     arrays = [*score.arrays, *mask.arrays]
     if is_transformed() and not arrays:
+        check_transforms("attention", alibi_slopes, sinks)
         result = transformed(q, k, v, alibi_slopes, sinks, rng_state, arrays, *options)
-    elif is_eager(q, k, v, *arrays) and needs_grad(q, k, v, *arrays):
+    elif is_eager(q, k, v, *arrays) and needs_grad(q, k, v, alibi_slopes, sinks, *arrays):
         result = recorded(q, k, v, alibi_slopes, sinks, rng_state, *options, *arrays)
     else:
         result = torch.ops.tunesmith.attention(q, k, v, alibi_slopes, sinks, rng_state, arrays, *options)
@@ -107,7 +108,7 @@ def _aux(score: Traced, mask: Traced) -> str:
     return ";".join([*score.declarations, *mask.declarations])
 
 
-@functools.lru_cache(maxsize=512)
+@by_options
 def _eager(
     return_lse: bool,
     layout: str,

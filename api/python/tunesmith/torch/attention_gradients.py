@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .attention_fields import names_of
+from .attention_fields import names_of, spread, wanted_gradients
 from .attention_operators import forward_launcher
 from .launching import call, is_transformed, no_context, no_second_derivative, transformable
 
@@ -34,8 +34,8 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
-        dq, dk, dv, of_arrays = _gradients(ctx, dout)
-        return dq, dk, dv, *[None] * (ctx.count - 3 - len(of_arrays)), *of_arrays
+        *gradients, of_arrays = _gradients(ctx, dout)
+        return *gradients, *[None] * (ctx.count - 5 - len(of_arrays)), *of_arrays
 
 
 #: Runs an eager call whose gradients are recorded.
@@ -43,21 +43,18 @@ recorded = _Attention.apply
 
 
 def _gradients(ctx: Any, dout: torch.Tensor) -> tuple[Any, ...]:
-    """Return dq, dk, dv, and the gradient or None of each array of score_mod and mask_mod."""
+    """Return the gradients of q, k, v, alibi_slopes and sinks, and a list of those of the arrays of both mods."""
     q, k, v, o, lse, alibi_slopes, sinks, rng_state, *arrays = ctx.saved_tensors
     deterministic = torch.are_deterministic_algorithms_enabled()
-    wanted = {name for name, array in zip(names_of(ctx.options[-1]), arrays, strict=True) if array.requires_grad}
-    daux = ";".join(name for name in names_of(ctx.options[-1]) if name in wanted)
-    backward = _transformed_backward if is_transformed() else torch.ops.tunesmith.attention_backward
+    named = {"alibi_slopes": alibi_slopes, "sinks": sinks, **dict(zip(names_of(ctx.options[-1]), arrays, strict=True))}
+    transformed = is_transformed()
+    daux = "" if transformed else wanted_gradients(named)
+    backward = _transformed_backward if transformed else torch.ops.tunesmith.attention_backward
     dq, dk, dv, found = backward(
         dout, q, k, v, o, lse, alibi_slopes, sinks, rng_state, arrays, *ctx.options, daux, deterministic
     )
-    left = iter(found)
-    of_arrays = [
-        next(left).reshape(array.shape).to(array.dtype) if name in wanted else None
-        for name, array in zip(names_of(ctx.options[-1]), arrays, strict=True)
-    ]
-    return dq, dk, dv, of_arrays
+    dslopes, dsinks, *of_arrays = spread(named, daux, found)
+    return dq, dk, dv, dslopes, dsinks, of_arrays
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -68,8 +65,8 @@ def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _gradient(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
-    dq, dk, dv, of_arrays = _gradients(ctx, dout)
-    return dq, dk, dv, None, None, None, of_arrays, *[None] * len(ctx.options)
+    *gradients, of_arrays = _gradients(ctx, dout)
+    return *gradients, None, of_arrays, *[None] * len(ctx.options)
 
 
 def _gradient_without_arrays(ctx: Any, *douts: Any) -> Any:

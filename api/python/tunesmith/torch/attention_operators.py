@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from .attention_fields import fields_of, gradients_of, names_of, output_shapes, split_list
-from .launching import Launcher, Prepared, call, launch, launcher, register_fake
+from .attention_fields import fields_of, fields_of_gradients, gradients_of, names_of, output_shapes, split_list
+from .launching import Launcher, Prepared, by_options, call, launch, launcher, register_fake
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 _ARRAYS = "Tensor? alibi_slopes, Tensor? sinks, Tensor? rng_state, Tensor[] mod_arrays"
 _OPTIONS = (
-    "str layout, str causal, int window_left, int window_right, float scale, float softcap, float dropout, "
+    "str layout, str causal, int window_left, int window_right, float? scale, float softcap, float dropout, "
     "str score_mod, str mask_mod, str aux"
 )
 _LIBRARY.define(f"attention(Tensor q, Tensor k, Tensor v, {_ARRAYS}, {_OPTIONS}) -> (Tensor, Tensor)")
@@ -37,9 +36,7 @@ def prepare_attention(*options: Any) -> Any:
         *mod_arrays: torch.Tensor,
     ) -> Prepared | None:
         fields = fields_of({"q": q, "k": k, "v": v}, options)
-        if fields is None or not all(
-            tensor is None or tensor.is_contiguous() for tensor in (alibi_slopes, sinks, rng_state, *mod_arrays)
-        ):
+        if fields is None:
             return None
         fields.update(alibi=alibi_slopes is not None, sinks=sinks is not None)
         tensors = {"q": q, "k": k, "v": v, "alibi_slopes": alibi_slopes, "sinks": sinks, "rng_state": rng_state}
@@ -50,13 +47,13 @@ def prepare_attention(*options: Any) -> Any:
     return prepare
 
 
-@functools.lru_cache(maxsize=512)
+@by_options
 def forward_launcher(*options: Any) -> Launcher:
     """Return the launcher of calls with these options."""
     return launcher("attention", prepare_attention(*options))
 
 
-@functools.lru_cache(maxsize=512)
+@by_options
 def _backward_launcher(daux: str, deterministic: bool, *options: Any) -> Launcher:
     def prepare(
         dout: torch.Tensor,
@@ -74,9 +71,8 @@ def _backward_launcher(daux: str, deterministic: bool, *options: Any) -> Launche
         if fields is None:
             return None
         fields.update(alibi=alibi_slopes is not None, sinks=sinks is not None, deterministic=deterministic)
-        if daux:
-            fields["daux"] = daux
-        tensors = {
+        fields.update(fields_of_gradients(split_list(daux)))
+        tensors: dict[str, Any] = {
             "dout": dout,
             "q": q,
             "k": k,
@@ -87,10 +83,9 @@ def _backward_launcher(daux: str, deterministic: bool, *options: Any) -> Launche
             "sinks": sinks,
             "rng_state": rng_state,
         }
-        arrays = dict(zip(names_of(options[-1]), mod_arrays, strict=True))
-        outputs = gradients_of(q, k, v)
-        outputs.update({f"daux_{name}": ((arrays[name].numel(),), torch.float32) for name in split_list(daux)})
-        return launch("attention_backward", fields, {**tensors, **arrays}, outputs)
+        tensors.update(zip(names_of(options[-1]), mod_arrays, strict=True))
+        outputs = gradients_of(q, k, v, {name: tensors[name] for name in split_list(daux)})
+        return launch("attention_backward", fields, tensors, outputs)
 
     return launcher("attention_backward", prepare)
 
@@ -122,7 +117,7 @@ def run_attention_backward(
     mod_arrays: Sequence[torch.Tensor],
     *options: Any,
 ) -> Any:
-    """Run the operator attention_backward."""
+    """Run the operator attention_backward. daux: the tensors other than q, k and v that want a gradient, by name."""
     *others, daux, deterministic = options
     run = _backward_launcher(daux, deterministic, *others)
     dq, dk, dv, *of_arrays = call(run, dout.to(q.dtype), q, k, v, o, lse, alibi_slopes, sinks, rng_state, *mod_arrays)
@@ -135,9 +130,9 @@ def _fake(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *others: Any) -> An
 
 
 def _fake_backward(dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *others: Any) -> Any:
-    arrays, aux, daux = others[5], others[-3], others[-2]
-    lengths = {name: array.numel() for name, array in zip(names_of(aux), arrays, strict=True)}
-    of_arrays = [q.new_empty((lengths[name],), dtype=torch.float32) for name in split_list(daux)]
+    (slopes, sinks), arrays, aux, daux = others[2:4], others[5], others[-3], others[-2]
+    named = {"alibi_slopes": slopes, "sinks": sinks, **dict(zip(names_of(aux), arrays, strict=True))}
+    of_arrays = [q.new_empty((named[name].numel(),), dtype=torch.float32) for name in split_list(daux)]
     return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape), of_arrays
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -43,6 +43,23 @@ _TYPES: list[type] = [torch.Tensor, torch.nn.Parameter]
 #: A launcher: takes tensors, returns the outputs, or NotImplemented where the layout needs a contiguous copy.
 Launcher = Callable[..., Any]
 
+
+def by_options(make: Callable[..., Launcher]) -> Callable[..., Launcher]:
+    """Remember the launchers that `make` returned for the latest 512 options: a program may have a new float in each call.
+
+    A tensor is no key, because its value may change: its launcher leaves the call to the path that converts options.
+    """
+
+    def make_or_leave(*options: Any) -> Launcher:
+        return _leave if any(isinstance(option, torch.Tensor) for option in options) else make(*options)
+
+    return functools.lru_cache(maxsize=512)(make_or_leave)
+
+
+def _leave(*_: Any) -> Any:
+    return NotImplemented
+
+
 _engines: dict[torch.device, Engine] = {}
 
 
@@ -72,6 +89,13 @@ _GUARDS: list[Callable[[], object]] = [
 ]
 
 
+def index_dtype(name: str, tensor: torch.Tensor) -> str:
+    """Return the name of the dtype of class indices; raises ValueError for others."""
+    if tensor.dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"{name} is {tensor.dtype}; expected torch.int64 or torch.int32")
+    return DTYPES[tensor.dtype]
+
+
 def wide_dtype(x: torch.Tensor) -> torch.dtype:
     """Return the dtype in which x is computed: float64 for float64, else float32."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32
@@ -89,6 +113,8 @@ class Output:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: torch.dtype
+    #: Of all elements before the launch; None: any.
+    value: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +188,7 @@ def eager_launcher(
     return counted
 
 
-_MOST_RESULTS = 8
+_MOST_RESULTS = 16
 
 
 def _portable(prepare: Prepare, returned: int | None = None) -> Callable[..., _core.Launch | None]:
@@ -181,6 +207,8 @@ def _portable(prepare: Prepare, returned: int | None = None) -> Callable[..., _c
 
 def _allocation(output: Output, device: torch.device) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return a function and its arguments that allocate a tensor."""
+    if output.value is not None:
+        return functools.partial(torch.full, output.shape, output.value, dtype=output.dtype, device=device), ()
     if device.type == "cpu":
         return torch._C._dynamo.guards._empty_strided_cpu, (output.shape, output.strides, output.dtype)
 
@@ -206,12 +234,14 @@ def launch(
     tensors: Mapping[str, torch.Tensor | None],
     outputs: Mapping[str, tuple[Sequence[int], torch.dtype] | torch.Tensor],
     config: str | None = None,
-) -> Prepared:
-    """Prepare the plan for these tensors and say how a launcher uses it.
+    filled: Mapping[str, float] | None = None,
+) -> Prepared | None:
+    """Prepare the plan for these tensors and say how a launcher uses it; None where it needs contiguous copies.
 
     tensors: the launcher's arguments in their order, under the names of the operation's arrays. outputs: what the call
     allocates and returns, in this order; a tensor on the device "meta" stands for its shape, dtype and strides.
-    Alignments come from the tensors; outputs are aligned to 16 bytes.
+    Alignments come from the tensors; outputs are aligned to 16 bytes. filled: outputs that hold a value before the launch;
+    eager launchers do not take them.
     """
     device = next(tensor.device for tensor in tensors.values() if tensor is not None)
     engine = engine_of(device)
@@ -222,13 +252,18 @@ def launch(
             address = tensor.data_ptr() | 16
             fields[array.alignment_field] = address & -address
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-    plan = engine.prepare(_core.Problem(op, **fields), config, stream=stream)
-    _check(op, plan.arrays, tensors)
+    problem = _core.Problem(op, **fields)
+    if not _are_read_as_they_lie(op, problem.arrays, tensors, fields):
+        return None
+    plan = engine.prepare(problem, config, stream=stream)
     names, results = list(tensors), list(outputs)
     allocated = [
         Output(tuple(made.shape), made.stride(), made.dtype) if isinstance(made, torch.Tensor) else _contiguous(*made)
         for made in outputs.values()
     ]
+    for name, value in (filled or {}).items():
+        at = results.index(name)
+        allocated[at] = dataclasses.replace(allocated[at], value=value)
     sources: list[int] = []
     for array in plan.arrays:
         if tensors.get(array.name) is not None:
@@ -243,8 +278,14 @@ def launch(
     return Prepared(plan, sources, allocated, len(results), device)
 
 
-def _check(op: str, arrays: Sequence[_core.Array], tensors: Mapping[str, torch.Tensor | None]) -> None:
-    """Raise ValueError for a tensor that is not what the plan reads. The fields say nothing of some tensors' own."""
+def _are_read_as_they_lie(
+    op: str, arrays: Sequence[_core.Array], tensors: Mapping[str, torch.Tensor | None], fields: Mapping[str, Any]
+) -> bool:
+    """Whether all tensors have the strides and at least the alignments of the problem's arrays.
+
+    Raises ValueError for a tensor that is not what the problem reads. The fields say nothing of some tensors' own.
+    """
+    result = True
     for array in arrays:
         tensor = tensors.get(array.name)
         if tensor is None:
@@ -253,6 +294,38 @@ def _check(op: str, arrays: Sequence[_core.Array], tensors: Mapping[str, torch.T
             raise ValueError(f"{op}: {array.name} is {tensor.dtype}; expected {array.dtype}")
         if tensor.numel() != math.prod(array.shape):
             raise ValueError(f"{op}: {array.name} has the shape {tuple(tensor.shape)}; expected {tuple(array.shape)}")
+        if tensor.numel() and tensor.data_ptr() % array.alignment:
+            result = False
+        result = result and _lies_as(array, tensor, any(f"{array.name}_{of}_stride" in fields for of in _STRIDED_BY))
+    return result
+
+
+#: Dimensions whose strides are fields of operations.
+_STRIDED_BY = ("row", "col", "inner", "batch", "seq", "head")
+
+
+def _lies_as(array: _core.Array, tensor: torch.Tensor, any_order: bool) -> bool:
+    """Whether a tensor lies in memory as an array, whose dimensions may be merged or split ones of the tensor.
+
+    any_order: the dimensions may be in another order, because fields state where each begins.
+    """
+    if not tensor.numel():
+        return True
+    found, expected = zip(tensor.shape, tensor.stride(), strict=True), zip(array.shape, array.strides, strict=True)
+    return _merged(found, any_order) == _merged(expected, any_order)
+
+
+def _merged(dimensions: Iterable[tuple[int, int]], any_order: bool) -> list[tuple[int, int]]:
+    """Return extents and strides without those of one element, those that are one dimension in memory merged."""
+    merged: list[tuple[int, int]] = []
+    for extent, stride in sorted(dimensions, key=lambda of: (-of[1], of[0])) if any_order else dimensions:
+        if extent == 1:
+            continue
+        if merged and merged[-1][1] == extent * stride:
+            merged[-1] = (merged[-1][0] * extent, stride)
+        else:
+            merged.append((extent, stride))
+    return merged
 
 
 def check_shape(name: str, tensor: torch.Tensor, *expected: int) -> None:
@@ -273,8 +346,12 @@ def call(run: Launcher, *tensors: torch.Tensor | None) -> Any:
 
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor, or a copy, with the strides of _contiguous() and aligned memory."""
     tensor = tensor.detach().resolve_neg().resolve_conj()
-    return tensor.contiguous() if tensor.is_contiguous() is False else tensor.clone()
+    if tensor.is_contiguous() is False:
+        return tensor.contiguous()
+    is_plain = type(tensor) in _TYPES and tensor.stride() == _contiguous(tensor.shape, tensor.dtype).strides
+    return tensor if is_plain and tensor.data_ptr() % 16 == 0 else tensor.clone()
 
 
 def one_line(text: str) -> str:
@@ -375,6 +452,13 @@ def no_second_derivative(operation: str) -> Callable[..., Any]:
 
 def no_context(*_: Any, **__: Any) -> None:
     """Save nothing for a gradient."""
+
+
+def reject_gradients(operation: str, **tensors: torch.Tensor | None) -> None:
+    """Raise NotImplementedError if autograd wants the gradient of a tensor that has none."""
+    for name, tensor in tensors.items():
+        if needs_grad(tensor):
+            raise NotImplementedError(f"tunesmith: {operation} has no gradient of {name}; detach it")
 
 
 def needs_grad(*tensors: torch.Tensor | None) -> bool:

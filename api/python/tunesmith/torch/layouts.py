@@ -26,11 +26,11 @@ def rows_of(tensor: torch.Tensor) -> tuple[int, int, int] | None:
     rows = tensor.numel() // cols
     if tensor.stride(-1) != 1 and cols > 1:
         return None
-    stride, expected = cols, 0
+    stride, expected = cols, -1
     for extent, step in zip(reversed(tensor.shape[:-1]), reversed(tensor.stride()[:-1]), strict=True):
         if extent == 1:
             continue
-        if expected == 0:
+        if expected < 0:
             stride = step
         elif step != expected:
             return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -12,7 +11,10 @@ from .launching import (
     Launcher,
     Prepared,
     autocast_dtype,
+    by_options,
     call,
+    index_dtype,
+    is_eager,
     is_transformed,
     launch,
     launcher,
@@ -20,6 +22,7 @@ from .launching import (
     no_context,
     no_second_derivative,
     register_fake,
+    reject_gradients,
     transformable,
 )
 from .losses import OPTIONS, loss_shape, option_fields
@@ -64,7 +67,7 @@ def linear_cross_entropy(
     probabilities raise NotImplementedError. options: those of torch choose its chunks and have no effect here.
 
     With autograd and the reduction mean or sum, the forward computes all gradients for an upstream gradient of 1, so the
-    backward is one multiplication and the graph cannot be retained. With the reduction none or return_lse, the backward
+    backward multiplies them in place and the graph cannot be retained. With the reduction none or return_lse, the backward
     computes the logits a second time.
 
     return_lse: also return the log of the sum of exponentials of each token, float32 in the shape of target; gradients flow
@@ -85,7 +88,9 @@ def linear_cross_entropy(
     if linear_bias is not None:
         linear_bias = linear_bias.to(torch.float32 if f32_logits else input.dtype)
     ignore_index = -100 if ignore_index is None else ignore_index
-    settings = (reduction, ignore_index, label_smoothing, z_loss, softcap, scale, f32_logits, memory_bytes)
+    reject_gradients("linear_cross_entropy", weight=weight)
+    numbers = (float(label_smoothing), float(z_loss), float(softcap), float(scale))
+    settings = (reduction, ignore_index, *numbers, f32_logits, memory_bytes)
     shape = target.shape
     hidden, target = input.reshape(-1, input.shape[-1]), target.reshape(-1)
     weight = weight if weight is None or weight.dtype == torch.float32 else weight.float()
@@ -104,8 +109,6 @@ def _prepare(
 ) -> Prepared | None:
     """Prepare a call; without forward, lse and the loss are computed and dropped."""
     *others, f32_logits, memory_bytes = options
-    if not all(tensor is None or tensor.is_contiguous() for tensor in inputs.values()):
-        return None
     hidden, linear_weight, target = inputs["hidden"], inputs["weight"], inputs["targets"]
     assert hidden is not None and linear_weight is not None and target is not None
     fields = {
@@ -113,7 +116,7 @@ def _prepare(
         "hidden_size": hidden.shape[1],
         "vocab_size": linear_weight.shape[0],
         "dtype": DTYPES[hidden.dtype],
-        "target_dtype": DTYPES[target.dtype],
+        "target_dtype": index_dtype("target", target),
         "f32_logits": f32_logits,
         "memory_bytes": memory_bytes,
         "caller_workspace": hidden.is_cuda,  # memory on the CPU is not aligned enough
@@ -134,7 +137,7 @@ def _prepare(
 _NAMES = ("hidden", "weight", "targets", "bias", "class_weight", "dloss", "dlse")
 
 
-@functools.cache
+@by_options
 def _launcher(gradients: tuple[bool, bool, bool], forward: bool, *options: Any) -> Launcher:
     """Return the launcher of calls with the first five, or all seven, of _NAMES."""
 
@@ -192,11 +195,27 @@ def _context(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.mark_non_differentiable(*output[2:])
 
 
+def _scaled(ctx: Any, tensor: torch.Tensor, dloss: torch.Tensor) -> torch.Tensor:
+    """Return a finished gradient times the upstream one, in place where nothing traces or records it.
+
+    A scale of float16 losses, such as 65536, exceeds float16. One dimension makes torch multiply in float32.
+    """
+    factor = dloss.float().reshape(1)
+    if torch.is_grad_enabled() or not is_eager(tensor, dloss):
+        return (tensor * factor).to(tensor.dtype)
+    ctx.is_spent = True
+    return tensor.mul_(factor)
+
+
 def _gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None, *_: Any) -> Any:
     results: list[torch.Tensor | None]
     if any(ctx.present):
+        if getattr(ctx, "is_spent", False):
+            raise RuntimeError(
+                "tunesmith: linear_cross_entropy gave its gradients away in an earlier pass; its graph cannot be retained"
+            )
         results = [
-            tensor * dloss.to(tensor.dtype) if present and dloss is not None else None
+            _scaled(ctx, tensor, dloss) if present and dloss is not None else None
             for tensor, present in zip(ctx.saved_tensors, ctx.present, strict=True)
         ]
     else:

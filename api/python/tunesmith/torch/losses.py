@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,8 +12,10 @@ from .launching import (
     Gradient,
     Launcher,
     Prepared,
+    by_options,
     call,
     eager_launcher,
+    index_dtype,
     is_compiling,
     is_eager,
     is_transformed,
@@ -24,6 +25,7 @@ from .launching import (
     no_context,
     no_second_derivative,
     register_fake,
+    reject_gradients,
     transformable,
     wide,
     wide_dtype,
@@ -71,6 +73,8 @@ def cross_entropy(
             return result
     if input.dim() == 0:
         raise ValueError("input has no dimensions; expected at least 1")
+    reject_gradients("cross_entropy", weight=weight)
+    options = (reduction, ignore_index, float(label_smoothing), float(z_loss), float(softcap), float(scale))
     weight = weight if weight is None else weight.to(wide_dtype(input))
     if logits.shape[-1] == 0:
         return _without_classes(input, target, weight, return_lse, *options)
@@ -80,7 +84,7 @@ def cross_entropy(
         if ignore_index >= 0:
             raise ValueError(f"ignore_index is {ignore_index}; expected no class with class probabilities")
         target = target if input.dim() <= 2 else target.movedim(1, -1)
-        loss, lse = soft_cross_entropy(logits, target, weight, reduction, label_smoothing, z_loss, softcap, scale)
+        loss, lse = soft_cross_entropy(logits, target, weight, reduction, *options[2:])
         return (loss, lse) if return_lse else loss
     if logits.shape[:-1] != target.shape:
         raise ValueError(f"target has the shape {tuple(target.shape)}; expected {tuple(logits.shape[:-1])}")
@@ -144,7 +148,7 @@ def row_fields(
         "rows": rows,
         "cols": cols,
         "dtype": DTYPES[logits.dtype],
-        "target_dtype": DTYPES[target.dtype],
+        "target_dtype": index_dtype("target", target),
         "logits_row_stride": stride,
         "weight": weight is not None,
         **option_fields(*options),
@@ -169,7 +173,7 @@ def _prepare(*options: Any) -> Any:
         if fields is None:
             return None
         dtype = wide_dtype(logits)  # of the loss, of lse, and of class weights
-        if weight is not None and (weight.dtype != dtype or not weight.is_contiguous()):
+        if weight is not None and weight.dtype != dtype:
             return None
         loss = (loss_shape(options[0], target.shape), dtype)
         outputs = {"loss": loss, "lse": (tuple(target.shape), dtype)}
@@ -180,12 +184,12 @@ def _prepare(*options: Any) -> Any:
     return prepare
 
 
-@functools.cache
+@by_options
 def _forward(*options: Any) -> Launcher:
     return launcher("cross_entropy", _prepare(*options))
 
 
-@functools.cache
+@by_options
 def _eager(return_lse: bool, *options: Any) -> Launcher:
     def gradient(
         logits: torch.Tensor,
@@ -203,7 +207,7 @@ def _eager(return_lse: bool, *options: Any) -> Launcher:
     return eager_launcher("cross_entropy", _prepare(*options), returned=2 if return_lse else 1, gradient=recording)
 
 
-@functools.cache
+@by_options
 def _backward(*options: Any) -> Launcher:
     def prepare(
         logits: torch.Tensor,
@@ -214,9 +218,7 @@ def _backward(*options: Any) -> Launcher:
         weight: torch.Tensor | None,
     ) -> Prepared | None:
         fields = _class_fields(logits, target, weight, options)
-        if fields is None or not (lse.is_contiguous() and dloss.is_contiguous()):
-            return None
-        if any(tensor is not None and not tensor.is_contiguous() for tensor in (dlse, weight)):
+        if fields is None:
             return None
         fields["dlse"] = dlse is not None
         tensors = {"logits": logits, "targets": target, "lse": lse, "dloss": dloss, "dlse": dlse, "weight": weight}
@@ -278,7 +280,7 @@ def _cross_entropy_backward_kernel(
     weight: torch.Tensor | None,
     *options: Any,
 ) -> Any:
-    dlse = None if dlse is None else dlse.contiguous()
+    dlse = None if dlse is None else dlse.contiguous()  # not by call(), which would copy the logits, too
     result = call(_backward(*options), logits, target.contiguous(), lse, dloss.contiguous(), dlse, weight)
     if not logits.is_contiguous():  # a copy may have been
         result = with_strides(result, _gradient_like(logits).stride())

@@ -8,29 +8,31 @@ from typing import Any
 
 import torch
 
+from .. import _core
 from .launching import (
     DTYPES,
     Gradient,
     Launcher,
     Prepared,
     autocast_dtype,
+    by_options,
     call,
     eager_launcher,
     is_compiling,
     is_transformed,
     launch,
     launcher,
+    one_line,
     register_fake,
     transformable,
     wide,
-    wide_dtype,
 )
 from .layouts import rows_of
 
 __all__ = ["rms_norm"]
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
-_LIBRARY.define("rms_norm(Tensor x, Tensor? weight, float eps, float weight_offset) -> (Tensor, Tensor)")
+_LIBRARY.define("rms_norm(Tensor x, Tensor? weight, float eps, float weight_offset) -> Tensor")
 
 
 def rms_norm(
@@ -45,7 +47,7 @@ def rms_norm(
 
     normalized_shape: the last dimension alone. weight: in the input's dtype or float32. eps: default the machine epsilon
     of the input's dtype, as torch. Under autocast, the input is cast to float32, and float64 stays, as torch does. The
-    gradient is computed by PyTorch's operations from the saved 1 / rms.
+    gradient is the row program rms_norm_gradient, or that of another offset or dtype of the weight.
     """
     if normalized_shape is not None and tuple(normalized_shape) != tuple(input.shape[-1:]):
         raise NotImplementedError(f"normalized_shape is {tuple(normalized_shape)}; allowed: {tuple(input.shape[-1:])}")
@@ -55,26 +57,26 @@ def rms_norm(
     if eps is None:
         eps = torch.finfo(input.dtype).eps
     if not is_compiling():
-        recorded = torch.is_grad_enabled() and (input.requires_grad or (weight is not None and weight.requires_grad))
-        result = _eager(eps, weight_offset, recorded)(input, weight)
+        result = _eager(eps, weight_offset)(input, weight)
         if result is not NotImplemented:
             return result
+    eps, weight_offset = float(eps), float(weight_offset)
     if autocast_dtype(input) is not None and (wide(input) is not input or not _fits(weight, input)):
         weight = None if weight is None else weight.float()
         return rms_norm(wide(input), normalized_shape, weight, given, weight_offset=weight_offset)
     if is_transformed():
-        return _transformed(input, weight, eps, weight_offset)[0]
-    return torch.ops.tunesmith.rms_norm(input, weight, eps, weight_offset)[0]
+        return _transformed(input, weight, eps, weight_offset)
+    return torch.ops.tunesmith.rms_norm(input, weight, eps, weight_offset)
 
 
 def _fits(weight: torch.Tensor | None, x: torch.Tensor) -> bool:
     return weight is None or weight.dtype in (torch.float32, x.dtype)
 
 
-def _prepare(eps: float, weight_offset: float, rstd: bool) -> Any:
+def _prepare(eps: float, weight_offset: float) -> Any:
     def prepare(x: torch.Tensor, weight: torch.Tensor | None) -> Prepared | None:
         layout = rows_of(x)
-        if layout is None or (weight is not None and not weight.is_contiguous()):
+        if layout is None:
             return None
         rows, cols, stride = layout
         fields: dict[str, Any] = {
@@ -84,31 +86,26 @@ def _prepare(eps: float, weight_offset: float, rstd: bool) -> Any:
             "x_row_stride": stride,
             "eps": float(eps),
             "weight": weight is not None,
-            "rstd": rstd,
         }
         if weight is not None:
             fields.update(weight_dtype=DTYPES[weight.dtype], weight_offset=float(weight_offset))
-        outputs: dict[str, tuple[Sequence[int], torch.dtype]] = {"y": (x.shape, x.dtype)}
-        if rstd:
-            outputs["rstd"] = ((*x.shape[:-1], 1), wide_dtype(x))
-        return launch("rms_norm", fields, {"x": x, "weight": weight}, outputs)
+        return launch("rms_norm", fields, {"x": x, "weight": weight}, {"y": (x.shape, x.dtype)})
 
     return prepare
 
 
-@functools.cache
+@by_options
 def _forward(eps: float, weight_offset: float) -> Launcher:
-    return launcher("rms_norm", _prepare(eps, weight_offset, True))
+    return launcher("rms_norm", _prepare(eps, weight_offset))
 
 
-@functools.cache
-def _eager(eps: float, weight_offset: float, recorded: bool) -> Launcher:
-    def gradient(x: torch.Tensor, weight: torch.Tensor | None, rstd: torch.Tensor, dy: torch.Tensor) -> Any:
-        return _gradients(x, weight, rstd, dy, eps, weight_offset, weight is not None and weight.requires_grad)
+@by_options
+def _eager(eps: float, weight_offset: float) -> Launcher:
+    def gradient(x: torch.Tensor, weight: torch.Tensor | None, dy: torch.Tensor) -> Any:
+        return _gradients(x, weight, dy, eps, weight_offset, weight is not None and weight.requires_grad)
 
-    prepare = _prepare(eps, weight_offset, recorded)  # 1 / rms is stored for the gradient
-    recording = Gradient(2, 1, (0, 1, 3), gradient) if recorded else None
-    return eager_launcher("rms_norm", prepare, not_in_autocast=True, returned=1, gradient=recording)
+    recording = Gradient(2, 1, (0, 1), gradient)
+    return eager_launcher("rms_norm", _prepare(eps, weight_offset), not_in_autocast=True, gradient=recording)
 
 
 def _kernel(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_offset: float) -> Any:
@@ -116,48 +113,70 @@ def _kernel(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_off
 
 
 def _fake(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_offset: float) -> Any:
-    return x.new_empty(x.shape), x.new_empty((*x.shape[:-1], 1), dtype=wide_dtype(x))
+    return x.new_empty(x.shape)
 
 
 def _gradients(
-    x: torch.Tensor,
-    weight: torch.Tensor | None,
-    rstd: torch.Tensor,
-    dy: torch.Tensor,
-    eps: float,
-    weight_offset: float,
-    wanted: bool,
+    x: torch.Tensor, weight: torch.Tensor | None, dy: torch.Tensor, eps: float, weight_offset: float, wanted: bool
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return the gradient of the input and, if `wanted`, of the weight."""
+    may_differentiate = not torch.compiler.is_compiling() and (torch.is_grad_enabled() or is_transformed())
+    if may_differentiate or not x.numel():
+        return _differentiable_gradients(x, weight, dy, eps, weight_offset, wanted)
+    cols = x.shape[-1]
+    kinds = (None if weight is None else "float" if weight.dtype == x.dtype else DTYPES[weight.dtype], weight_offset != 0)
+    text = _gradient_program(*kinds, wanted)
+    numbers = f"eps={float(eps)!r}" + (f";offset={float(weight_offset)!r}" if weight_offset else "")
+    rows = [x.reshape(-1, cols), *([] if weight is None else [weight]), dy.to(x.dtype).reshape(-1, cols)]
+    dx, *dweight = torch.ops.tunesmith.row_program(rows, text, numbers)
+    return dx.reshape(x.shape), dweight[0] if dweight else None
+
+
+@functools.lru_cache(maxsize=32)
+def _gradient_program(weight: str | None, offset: bool, wanted: bool) -> str:
+    """Return the gradient of rms_norm; weight: the type of the weight, None if there is none. wanted: with its gradient."""
+    program = _core.shipped_program("rms_norm")
+    if weight is None:
+        program = program.replace("in w : float[col]\n", "").replace(" * w", "")
+    else:
+        program = program.replace("w : float", f"w : {weight}")
+    if offset:
+        program = program.replace("num eps", "num offset : f32\nnum eps").replace(" * w", " * (w + offset)")
+    lines = _core.row_program_gradient(program).splitlines()
+    return one_line("\n".join(line for line in lines if wanted or not line.startswith("colsum")))
+
+
+def _differentiable_gradients(
+    x: torch.Tensor, weight: torch.Tensor | None, dy: torch.Tensor, eps: float, weight_offset: float, wanted: bool
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return what _gradients() does, by operations of PyTorch, for second derivatives."""
     upstream = wide(dy)
-    if torch.is_grad_enabled() or is_transformed():  # for a second derivative, 1 / rms is a function of the input
-        rstd = torch.rsqrt(wide(x).square().mean(dim=-1, keepdim=True) + eps)
+    rstd = torch.rsqrt(wide(x).square().mean(dim=-1, keepdim=True) + eps)
     normalized = wide(x) * rstd
     dweight = None
     scaled = upstream
     if weight is not None:
         scaled = upstream * (wide(weight) + weight_offset)
         if wanted:
-            dweight = (upstream * normalized).sum(dim=tuple(range(x.dim() - 1))).to(weight.dtype)
+            dweight = (upstream * normalized).reshape(-1, x.shape[-1]).sum(0).to(weight.dtype)
     dx = rstd * (scaled - normalized * (scaled * normalized).mean(dim=-1, keepdim=True))
     return dx.to(x.dtype), dweight
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
     x, weight, ctx.eps, ctx.weight_offset = inputs
-    ctx.save_for_backward(x, weight, output[1])
-    ctx.save_for_forward(x, weight, output[1])
-    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(x, weight)
+    ctx.save_for_forward(x, weight)
 
 
-def _gradient(ctx: Any, dy: torch.Tensor, _: Any) -> Any:
-    x, weight, rstd = ctx.saved_tensors
-    wanted = ctx.needs_input_grad[1]
-    return *_gradients(x, weight, rstd, dy, ctx.eps, ctx.weight_offset, wanted), None, None
+def _gradient(ctx: Any, dy: torch.Tensor) -> Any:
+    x, weight = ctx.saved_tensors
+    return *_gradients(x, weight, dy, ctx.eps, ctx.weight_offset, ctx.needs_input_grad[1]), None, None
 
 
 def _jvp(ctx: Any, dx: torch.Tensor | None, dweight: torch.Tensor | None, *_: Any) -> Any:
-    x, weight, rstd = ctx.saved_tensors
+    x, weight = ctx.saved_tensors
+    rstd = torch.rsqrt(wide(x).square().mean(dim=-1, keepdim=True) + ctx.eps)
     normalized = wide(x) * rstd
     dy = torch.zeros_like(normalized)
     if dx is not None:
@@ -167,7 +186,7 @@ def _jvp(ctx: Any, dx: torch.Tensor | None, dweight: torch.Tensor | None, *_: An
             dy = dy * (wide(weight) + ctx.weight_offset)
     if dweight is not None:
         dy = dy + normalized * wide(dweight)
-    return dy.to(x.dtype), None
+    return dy.to(x.dtype)
 
 
 _transformed = transformable(torch.ops.tunesmith.rms_norm, _setup_context, _gradient, vmap=True, jvp=_jvp)

@@ -10,16 +10,20 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..number_text import number_texts
 from .launching import (
     DTYPES,
     Launcher,
     Prepared,
     autocast_dtype,
+    by_options,
     call,
+    is_compiling,
     is_transformed,
     launch,
     launcher,
     lines_of,
+    needs_grad,
     one_line,
     register_fake,
     transformable,
@@ -54,7 +58,7 @@ def row_program(program: str, *inputs: torch.Tensor, numbers: Mapping[str, float
     each position is a row of the program. Such inputs are read at any strides, and those of two dimensions at any stride
     between rows. Outputs are contiguous.
     """
-    values = ";".join(f"{name}={value!r}" for name, value in (numbers or {}).items())
+    values = number_texts(numbers or {})
     outputs = _run(inputs, program, values)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -172,7 +176,7 @@ def _strides(inputs: Sequence[torch.Tensor], program: str, fields: Mapping[str, 
     return given
 
 
-@functools.lru_cache(maxsize=512)
+@by_options
 def _launcher(program: str, numbers: str) -> Launcher:
     def prepare(*inputs: torch.Tensor) -> Prepared | None:
         fields = _problem(inputs, program, numbers)
@@ -224,6 +228,9 @@ def _gradient_of(program: str) -> tuple[str, list[str], dict[str, int], list[str
             derivatives[found] = position
     outputs = [array.name for array in _arrays(text, "f32", "output")]
     numbers = {line.split()[1] for line in text.splitlines() if line.startswith("num ")}
+    values = ";".join(f"{name}=1" for name in numbers) or None
+    # Raises where the gradient has too many arrays.
+    _core.Problem("row_program", program=text, dtype="f32", rows=_ROWS, cols=_COLS, numbers=values)
     return text, inputs, derivatives, outputs, numbers
 
 
@@ -280,6 +287,12 @@ _transformed = transformable(
 
 def _run(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> Sequence[torch.Tensor]:
     program = one_line(program)
+    if (
+        not is_compiling()
+        and needs_grad(*inputs)
+        and any(_TYPES[array.dtype].is_floating_point for array in _arrays(program, "f32", "output"))
+    ):
+        _gradient_of(program)  # raises now rather than in the backward pass
     if is_transformed():
         return _transformed(program, numbers, *inputs)
     return torch.ops.tunesmith.row_program(list(inputs), program, numbers)

@@ -35,7 +35,7 @@ def _has_heads_inside(query: torch.Tensor) -> bool:
 
 def _options(layout: str, dropout_p: float, is_causal: bool, scale: float | None) -> tuple[Any, ...]:
     causal = "top-left" if is_causal else "none"
-    return layout, causal, -1, -1, scale or 0.0, 0.0, float(dropout_p), "", "", ""
+    return layout, causal, -1, -1, scale, 0.0, float(dropout_p), "", "", ""
 
 
 def forward(

@@ -26,6 +26,13 @@ def soft_cross_entropy(
         raise ValueError(f"reduction is {reduction!r}; allowed: 'mean', 'sum', 'none'")
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"label_smoothing is {label_smoothing}; allowed: 0 to 1")
+    for name, value, least in (
+        ("scale", scale, 1e-6),
+        ("softcap", softcap, 1e-3),
+        ("z_loss", z_loss, 0.0),
+    ):  # as for indices
+        if not least <= value <= 1e6 and not (value == 0 and name == "softcap"):
+            raise ValueError(f"{name} is {value}; allowed: {'0, or ' if name == 'softcap' else ''}{least} to 1e+06")
     leading, classes = logits.shape[:-1], logits.shape[-1]
     if target.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         target = target.float()

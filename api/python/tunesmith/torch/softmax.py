@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from .launching import (
     Launcher,
     Prepared,
     autocast_dtype,
+    by_options,
     call,
     eager_launcher,
     increment_version,
@@ -109,6 +109,7 @@ def _run(
     safe: bool,
     out: torch.Tensor | None,
 ) -> torch.Tensor:
+    scale = float(scale)
     if x.dim() == 0:
         raise ValueError("input has no dimensions; expected at least 1")
     if dim != -1 and dim != x.dim() - 1:
@@ -166,12 +167,12 @@ def _prepare(logarithm: bool, scale: float, causal: bool, safe: bool, dtype: tor
     return prepare
 
 
-@functools.cache
+@by_options
 def _forward(*options: Any) -> Launcher:
     return launcher(_name(options[0]), _prepare(*options))
 
 
-@functools.cache
+@by_options
 def _eager(logarithm: bool, scale: float, causal: bool, safe: bool, dtype: torch.dtype | None) -> Launcher:
     prepare = _prepare(logarithm, scale, causal, safe, dtype)
 
@@ -208,17 +209,17 @@ def _prepare_into(logarithm: bool, scale: float, causal: bool, safe: bool) -> An
     return prepare
 
 
-@functools.cache
+@by_options
 def _forward_into(*options: Any) -> Launcher:
     return launcher(_name(options[0]), _prepare_into(*options))
 
 
-@functools.cache
+@by_options
 def _eager_into(*options: Any) -> Launcher:
     return eager_launcher(_name(options[0]), _prepare_into(*options), writes_last=True)
 
 
-@functools.cache
+@by_options
 def _backward(logarithm: bool, scale: float, causal: bool, safe: bool, dtype: torch.dtype) -> Launcher:
     op = "log_softmax_backward" if logarithm else "softmax_backward"
 

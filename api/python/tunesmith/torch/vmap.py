@@ -50,7 +50,7 @@ def _split(outputs: Any, size: int) -> tuple[Any, Any]:
 def _rms_norm(info: Any, in_dims: Any, x: torch.Tensor, weight: Any, *options: Any) -> tuple[Any, Any]:
     if in_dims[1] is not None:  # a kernel has one weight for all rows
         return looped(_OPS.rms_norm)(info, in_dims, x, weight, *options)
-    return _OPS.rms_norm(x.movedim(in_dims[0], 0), weight, *options), (0, 0)
+    return _OPS.rms_norm(x.movedim(in_dims[0], 0), weight, *options), 0
 
 
 def _attention(operator: Callable[..., Any], tensors: int, plain: Callable[..., bool]) -> Rule:
@@ -71,9 +71,10 @@ def _attention(operator: Callable[..., Any], tensors: int, plain: Callable[..., 
 
 
 def _is_plain(*others: Any) -> bool:
-    """Whether a call has neither dropout nor functions of the number of the batch."""
+    """Whether a call has neither dropout, nor functions of the number of the batch, nor gradients summed over the batch."""
     rng_state, arrays, score_mod, mask_mod = others[2], others[3], others[11], others[12]
-    return rng_state is None and not arrays and not score_mod and not mask_mod
+    daux = others[14] if len(others) > 14 else ""
+    return rng_state is None and not arrays and not score_mod and not mask_mod and not daux
 
 
 def _cross_entropy(operator: Callable[..., Any], tensors: int) -> Rule:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -12,7 +11,9 @@ from .launching import (
     DTYPES,
     Launcher,
     Prepared,
+    by_options,
     call,
+    index_dtype,
     launch,
     launcher,
     register_fake,
@@ -60,7 +61,8 @@ def vocab_parallel_cross_entropy(
     if input.shape[:-1] != target.shape:
         raise ValueError(f"target has the shape {tuple(target.shape)}; expected {tuple(input.shape[:-1])}")
     logits = input.reshape(-1, cols)
-    options = (start, size, reduction, ignore_index, label_smoothing, z_loss, softcap, scale)
+    numbers = (float(label_smoothing), float(z_loss), float(softcap), float(scale))
+    options = (start, size, reduction, ignore_index, *numbers)
     loss: torch.Tensor = _VocabParallel.apply(logits, target.reshape(-1).contiguous(), group, *options)
     return loss.reshape(target.shape) if reduction == "none" else loss
 
@@ -87,7 +89,7 @@ class _VocabParallel(torch.autograd.Function):
 def _fields(logits: torch.Tensor, target: torch.Tensor, options: tuple[Any, ...]) -> dict[str, Any] | None:
     """Return the fields of the operations on a shard; None if no kernel reads the tensors."""
     layout = rows_of(logits)
-    if layout is None or not target.is_contiguous():
+    if layout is None:
         return None
     start, size, *others = options
     return {**row_fields(logits, target, None, layout, tuple(others)), "vocab_start": start, "vocab_size": size}
@@ -98,7 +100,7 @@ def _number_of(logits: torch.Tensor) -> torch.dtype:
     return torch.float64 if logits.dtype == torch.float64 else torch.float32
 
 
-@functools.cache
+@by_options
 def _shard(*options: Any) -> Launcher:
     def prepare(logits: torch.Tensor, target: torch.Tensor) -> Prepared | None:
         fields = _fields(logits, target, options)
@@ -112,20 +114,18 @@ def _shard(*options: Any) -> Launcher:
     return launcher("cross_entropy_shard", prepare)
 
 
-@functools.cache
+@by_options
 def _combine(*options: Any) -> Launcher:
     _, size, reduction, ignore_index, label_smoothing, z_loss, _, _ = options
 
     def prepare(partials: torch.Tensor, target: torch.Tensor) -> Prepared | None:
-        if not (partials.is_contiguous() and target.is_contiguous()):
-            return None
         rows = target.shape[0]
         fields = {
             "rows": rows,
             "shards": partials.shape[0] // rows if rows else 1,
             "vocab_size": size,
             "dtype": DTYPES[partials.dtype],
-            "target_dtype": DTYPES[target.dtype],
+            "target_dtype": index_dtype("target", target),
             "ignore_index": ignore_index,
             "label_smoothing": float(label_smoothing),
             "z_loss": float(z_loss),
@@ -140,11 +140,11 @@ def _combine(*options: Any) -> Launcher:
     return launcher("cross_entropy_combine", prepare)
 
 
-@functools.cache
+@by_options
 def _backward(*options: Any) -> Launcher:
     def prepare(logits: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor) -> Prepared | None:
         fields = _fields(logits, target, options)
-        if fields is None or not dloss.is_contiguous():
+        if fields is None:
             return None
         tensors = {"logits": logits, "targets": target, "lse": lse, "dloss": dloss}
         return launch("cross_entropy_backward", fields, tensors, {"dlogits": (logits.shape, logits.dtype)})

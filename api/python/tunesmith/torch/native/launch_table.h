@@ -16,7 +16,7 @@ namespace tunesmith::python {
 /// where the first one starts. Fixed size, on the stack.
 class LayoutKey {
  public:
-  static constexpr std::size_t most_words = 192;
+  static constexpr std::size_t most_words = 320;
 
   void add_absent() noexcept { words_[count_++] = 0; }
   /// Returns false if the key is full. `strides` are empty if the tensor is contiguous.

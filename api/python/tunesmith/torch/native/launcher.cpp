@@ -121,7 +121,7 @@ struct Gradient {
 };
 
 struct Launcher : std::enable_shared_from_this<Launcher> {
-  static constexpr std::size_t most_arguments = 16, most_arrays = 32, most_outputs = 8;
+  static constexpr std::size_t most_arguments = 24, most_arrays = 40, most_outputs = 16;  // as in src/launcher.cpp
 
   std::string name;
   Owned prepare;
@@ -292,8 +292,8 @@ PyObject* Launcher::call(PyObject* const* arguments, std::size_t count) {
     const at::Tensor& tensor = THPVariable_Unpack(arguments[i]);
     if (!is_plain(tensor) || (i > 0 && tensor.device() != tensors[0]->device())) return not_implemented();
     if (records && tensor.requires_grad()) {
-      if (!gradient.has_value()) return not_implemented();
-      recorded = recorded || i < gradient->inputs;
+      if (!gradient.has_value() || i >= gradient->inputs) return not_implemented();
+      recorded = true;
     }
     if (has_tangent(tensor)) return not_implemented();
     tensors[i] = &tensor;
