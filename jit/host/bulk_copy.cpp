@@ -102,12 +102,16 @@ void ResidentGroup::load_tile(abi::Thread& thread, unsigned to, const void* map,
   flight.address = to;
   flight.swizzle_bytes = found.swizzle_bytes;
   flight.data.resize(bytes);  // zeros, which elements out of bounds keep
+  bool outside = true;
   for (std::size_t i = 0; i < found.rows(); ++i) {
     const TensorMap::Row row = found.row(i, at);
     if (row.inside == 0) continue;
+    outside = false;
     std::memcpy(flight.data.data() + i * found.row_bytes() + static_cast<std::size_t>(row.first) * found.element_bytes,
                 row.elements, static_cast<std::size_t>(row.inside) * found.element_bytes);
   }
+  if (outside && found.begins_before)
+    fail(fiber, "loads a tile that is wholly out of bounds of a tensor map that begins before its array");
   std::memset(place, 0xff, bytes);
 }
 

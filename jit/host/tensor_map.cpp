@@ -16,6 +16,7 @@ TensorMap TensorMap::of(const LaunchPlan::TensorMap& map, void* array) {
   made.rank = static_cast<std::uint8_t>(map.rank);
   made.element_bytes = static_cast<std::uint8_t>(size_of(map.dtype));
   made.swizzle_bytes = static_cast<std::uint8_t>(map.swizzle_bytes);
+  made.begins_before = map.before_bytes > 0;
   made.array = static_cast<std::byte*>(array);
   for (std::size_t i = 0; i < static_cast<std::size_t>(map.rank); ++i) {
     made.box[i] = static_cast<std::uint16_t>(map.box[i]);

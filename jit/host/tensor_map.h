@@ -16,6 +16,9 @@ struct TensorMap {
   std::uint32_t mark;
   DType dtype;
   std::uint8_t rank, element_bytes, swizzle_bytes;
+  /// The map begins before its array (LaunchPlan::TensorMap::before_bytes). No box may then be loaded that is wholly out of
+  /// bounds: with packed sequences of 1000 and more positions, an H200 ended such kernels with an illegal address.
+  bool begins_before;
   std::uint16_t box[max_rank];
   std::byte* array;
   std::int64_t sizes[max_rank];

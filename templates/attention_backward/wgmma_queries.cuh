@@ -79,6 +79,18 @@ struct WgmmaQueries {
     return Visibility<shape>(params.backward.attention, sequence);
   }
   __device__ __forceinline__ KeyTiles key_tiles() const { return {params.backward.attention, visibility(), tile}; }
+  /// Writes dQ of a sequence without keys: zeros, which change no gradient that they are added to. All threads.
+  template <typename Element, bool accumulates>
+  __device__ __forceinline__ void write_zeros() const {
+    if constexpr (accumulates) return;
+    constexpr int vectors = shape.head_dim / 8;
+    const int left = sequence.seq_q - first_q(), rows = left < Tiles::tile_q ? left : Tiles::tile_q;
+    auto* const to = head_of<shape>(static_cast<Element*>(params.backward.dq), params.backward.dq_strides, sequence.q_start,
+                                    tile.batch, tile.head);
+    for (int i = thread_index(); i < rows * vectors; i += Tiles::threads)
+      write_columns<Element, false>(to + (first_q() + i / vectors) * params.backward.dq_strides.seq + i % vectors * 8,
+                                    Bits<16>{});
+  }
 };
 
 /// One thread that loads tiles.
@@ -370,6 +382,12 @@ __device__ __forceinline__ void attention_backward_queries_wgmma(const WgmmaBack
     await_last_kernel();
     return;
   }
+  if constexpr (shape.varlen)
+    if (queries.sequence.seq_kv == 0) {  // no key to load (MapPlace)
+      await_last_kernel();
+      queries.template write_zeros<Element, backward.accumulate>();
+      return;
+    }
   if (thread_index() == 0) {
     for (const TensorMap* map : {&params.q, &params.k, &params.v, &params.dout}) prefetch_tensor_map(*map);
     constexpr int warps = 4 * Tiles::consumers;

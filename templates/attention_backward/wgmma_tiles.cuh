@@ -176,14 +176,18 @@ __device__ __forceinline__ int block_number(uint32 ticket) {
 /// Where a tensor map has a position of a sequence. Maps of packed sequences have the dimensions head_dim, positions of the
 /// longest sequence, heads, and all positions + 1; both dimensions of positions have the same stride, and the map begins
 /// `longest` positions before the array. Position i of a sequence is at (longest - length + i, start + length): positions
-/// from its end on are outside of the map, so they are read as zeros and not written.
+/// from its end on are outside of the map, so they are read as zeros and not written. A box that is wholly outside of such a
+/// map must not be loaded: where the addresses before the array are not mapped, an H200 reports an illegal address. So boxes
+/// begin at the last position of a sequence at the latest, and a sequence without positions is not loaded.
 struct MapPlace {
-  int row, entry;
+  int row, entry, last_row;
+  /// Row of a box that begins `rows` after the first one.
+  __device__ __forceinline__ int row_after(int rows) const { return row + rows < last_row ? row + rows : last_row; }
 };
 template <const AttentionShape& shape>
 __device__ __forceinline__ MapPlace map_place(int longest, int64 start, int length, int batch, int first) {
-  if constexpr (shape.varlen) return {longest - length + first, static_cast<int>(start) + length};
-  return {first, batch};
+  if constexpr (shape.varlen) return {longest - length + first, static_cast<int>(start) + length, longest - 1};
+  return {first, batch, 0x7fffffff};
 }
 
 /// Loads `rows` rows of a head to slabs of 64 columns, in boxes of `box` rows. One thread.
@@ -195,7 +199,7 @@ __device__ __forceinline__ void load_slabs(uint32 to, const TensorMap& map, uint
   for (int slab = 0; slab < slabs; ++slab)
 #pragma unroll
     for (int row = 0; row < rows; row += box)
-      load_tile(to + (slab * rows + row) * row_bytes, map, come, hint, slab * 64, place.row + row, head, place.entry);
+      load_tile(to + (slab * rows + row) * row_bytes, map, come, hint, slab * 64, place.row_after(row), head, place.entry);
 }
 
 /// Issues products = A B^T over `width` columns: 64 rows of one tile, and all rows of another one. `a_slab`, `b_slab`: bytes
