@@ -26,6 +26,10 @@ AttentionArrayStrides narrow_strides(const Settings& large, const Settings& smal
   return strides;
 }
 
+std::int64_t narrow_alignment(const Settings& large, Side side, const Tensor& tensor) {
+  return large.vector(side, tensor) * size_of(large.dtype);
+}
+
 AttentionProblem smaller_problem(const AttentionProblem& problem) {
   // More tiles than a GPU has multiprocessors, so that a kernel that takes several of them does. Kernels are specialized for
   // the number of query heads that share a key head.
@@ -52,6 +56,10 @@ AttentionProblem smaller_problem(const AttentionProblem& problem) {
   small.k_strides = narrow_strides(large, sizes, Side::k, large.tensor(Side::k));
   small.v_strides = narrow_strides(large, sizes, Side::v, large.tensor(Side::v));
   small.o_strides = narrow_strides(large, sizes, Side::o, large.tensor(Side::o));
+  small.q_alignment = narrow_alignment(large, Side::q, large.tensor(Side::q));
+  small.k_alignment = narrow_alignment(large, Side::k, large.tensor(Side::k));
+  small.v_alignment = narrow_alignment(large, Side::v, large.tensor(Side::v));
+  small.o_alignment = narrow_alignment(large, Side::o, large.tensor(Side::o));
   return small;
 }
 

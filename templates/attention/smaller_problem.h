@@ -12,5 +12,7 @@ AttentionProblem smaller_problem(const AttentionProblem& problem);
 /// contiguous: its own strides would reach as far as the large array. They allow the same accesses and broadcast the same
 /// dimensions.
 AttentionArrayStrides narrow_strides(const Settings& large, const Settings& small, Side side, const Tensor& tensor);
+/// Returns the alignment that allows the same accesses, and no wider ones: sizes of 1 in either problem hide a stride.
+std::int64_t narrow_alignment(const Settings& large, Side side, const Tensor& tensor);
 
 }  // namespace tunesmith::attention

@@ -86,8 +86,11 @@ Problem ParsedAttentionBackward::verification_problem() const {
   }
   small.batch = batch;
   const attention::Settings sizes = attention::Settings::of(small);
-  for (const GradientTensor& gradient : gradient_tensors)
-    small.*gradient.strides = attention::narrow_strides(settings_.forward, sizes, gradient.side, settings_.*gradient.tensor);
+  for (const GradientTensor& gradient : gradient_tensors) {
+    const Tensor& tensor = settings_.*gradient.tensor;
+    small.*gradient.strides = attention::narrow_strides(settings_.forward, sizes, gradient.side, tensor);
+    small.*gradient.alignment = attention::narrow_alignment(settings_.forward, gradient.side, tensor);
+  }
   return op().normalize(to_problem(small));
 }
 

@@ -18,9 +18,6 @@ namespace {
 double relative_rounding(DType dtype) noexcept { return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f16 ? 0x1p-11 : 0; }
 double denormal_rounding(DType dtype) noexcept { return dtype == DType::f16 ? 0x1p-25 : 0; }
 
-/// The power of two flushes smaller float32 results to 0.
-constexpr double least_normal = 0x1p-126;
-
 /// A dot product and the sum of its terms' magnitudes.
 struct Dot {
   double value = 0, size = 0;
@@ -165,7 +162,9 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   pair.gradient = pair.score_gradient.times(slope);
   pair.gradient.size += pair.score_gradient.size * slope_error;
   pair.gradient.error += (std::fabs(pair.score_gradient.value) + pair.score_gradient.error) * slope_error +
-                         std::fabs(pair.gradient.value) * (0x1p-22 + rounding) + denormal;
+                         std::fabs(pair.gradient.value) * 0x1p-22;
+  // The rounding to 16 bits is one of the number with all these errors.
+  pair.gradient.error += (std::fabs(pair.gradient.value) + pair.gradient.error) * rounding + denormal;
   // wgmma rounds the probability times its slope instead.
   if (forward.softcap != 0 || !forward.score_mod.empty()) pair.gradient.error += denormal * std::fabs(difference);
   return pair;
@@ -264,7 +263,7 @@ void Reference::add_sink_gradient(const QueryHead& queries, Bounded& sum) const 
     const Bounded term = queries.delta[i].times(-weight);
     sum.value += term.value;
     sum.size += term.size;
-    sum.error += term.error + std::fabs(term.value) * relative;
+    sum.error += term.error + std::fabs(term.value) * relative + least_normal * (1 + std::fabs(queries.delta[i].value));
   }
 }
 

@@ -4,8 +4,12 @@
 //
 // Bounds add up what a kernel rounds: dot products and sums of n float32 terms (n * 2^-24 of their magnitudes, twice for
 // tensor cores, which truncate), powers of two (2^-21 and the error of the exponent), and the 16-bit roundings of P and dS
-// (2^-8 or 2^-11 of each, half the least denormal in f16, and float32 results below 2^-126). Errors are carried through
-// products to first order.
+// (2^-8 or 2^-11 of each, half the least denormal in f16, and float32 results below 2^-126).
+//
+// They hold whatever the roundings are: those of the heads / kv_heads * seq_q terms of a gradient are added as if all had
+// the worst size and the same sign, with the products of two 16-bit roundings. So a kernel that rounds no more than this is
+// never found to be wrong, in `run` or by the tuner, which use the same bounds. Products of a 16-bit rounding and one of
+// float32 are left out: they are below 2^-8 of terms that are 2^-20 and are counted twice or more generously.
 
 #include <cstdint>
 #include <span>
@@ -16,6 +20,9 @@
 #include "templates/attention_backward/aux_gradient.h"
 
 namespace tunesmith::attention_backward {
+
+/// Float32 results that are smaller may be flushed to 0.
+inline constexpr double least_normal = 0x1p-126;
 
 /// Rows of numbers.
 struct Matrix {

@@ -44,7 +44,9 @@ TEST(AttentionDescriptor, NormalizationIsIdempotent) {
   for (const char* fields :
        {"seq_q=5,head_dim=64", "seq_q=5,seq_kv=9,head_dim=64,head_dim_v=32,heads=4,kv_heads=2,layout=bhsd,dtype=f32",
         "seq_q=5,head_dim=64,causal=top-left,window_left=3,window_right=8,softcap=2,scale=0.25,alibi=1,sinks=1",
-        "seq_q=5,head_dim=64,batch=3,varlen=1,total_q=11,total_kv=15,q_seq_stride=100,q_alignment=4,o_head_stride=200"}) {
+        "seq_q=5,head_dim=64,batch=3,varlen=1,total_q=11,total_kv=15,q_seq_stride=100,q_alignment=4,o_head_stride=200",
+        "seq_q=0,head_dim=8,layout=bhsd", "seq_q=0,seq_kv=3,head_dim=8",
+        "seq_q=5,head_dim=8,varlen=1,total_q=0,total_kv=0"}) {
     const Problem problem = normal(fields);
     EXPECT_EQ(op().normalize(problem), problem) << problem.text();
   }

@@ -209,7 +209,7 @@ constexpr void describe_strides(const AttentionProblem& p, const AttentionTensor
   const auto stride = [&](std::string_view meaning, std::int64_t value) {
     FieldFacts facts;
     facts.meaning = meaning;
-    facts.range = {t.written ? 1 : 0, std::int64_t{1} << 48};
+    facts.range = {t.written && value > 0 ? 1 : 0, std::int64_t{1} << 48};
     facts.follows = {"contiguous", value};
     return facts;
   };
