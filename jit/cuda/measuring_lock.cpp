@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
 #include <thread>
 
+#include "core/temporary_directory.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -37,9 +37,8 @@ int open_lock_file(const std::filesystem::path& path) {
 
 MeasuringLock::MeasuringLock(const std::filesystem::path& folder, const std::string& uuid,
                              std::chrono::milliseconds timeout) {
-  std::error_code error;
-  const std::filesystem::path place = folder.empty() ? std::filesystem::temp_directory_path(error) : folder;
-  if (!error) file_ = open_lock_file(place / ("tunesmith-measuring-" + uuid + ".lock"));
+  const std::filesystem::path place = folder.empty() ? temporary_directory() : folder;
+  file_ = open_lock_file(place / ("tunesmith-measuring-" + uuid + ".lock"));
   const auto until = std::chrono::steady_clock::now() + timeout;
   while (file_ >= 0) {
     if (flock(file_, LOCK_EX | LOCK_NB) == 0) return;

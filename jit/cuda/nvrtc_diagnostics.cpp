@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "core/hash.h"
+#include "core/temporary_directory.h"
 
 namespace tunesmith {
 namespace {
@@ -82,8 +83,8 @@ std::string dump_source(const std::filesystem::path& folder, std::string_view na
     std::filesystem::create_directories(folder, error);
     if (write_file(folder / file, source)) return (folder / file).string();
   }
-  const std::filesystem::path path = std::filesystem::temp_directory_path(error) / file;
-  return !error && write_file(path, source) ? path.string() : std::string();
+  const std::filesystem::path path = temporary_directory() / file;
+  return write_file(path, source) ? path.string() : std::string();
 } catch (...) {
   return {};
 }

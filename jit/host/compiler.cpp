@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "core/hash.h"
+#include "core/temporary_directory.h"
 #include "jit/host/process.h"
 #include "jit/host/temporary_folder.h"
 #include "jit/host/translation_unit.h"
@@ -134,8 +135,7 @@ std::string HostCompiler::State::build(std::span<const CompileRequest> requests,
 
 Error HostCompiler::State::failure(const CompileRequest& request, const std::string& log, int exit_code) const {
   std::error_code no_folder;
-  const std::filesystem::path folder =
-      options.dump_folder.empty() ? std::filesystem::temp_directory_path(no_folder) : options.dump_folder;
+  const std::filesystem::path folder = options.dump_folder.empty() ? temporary_directory() : options.dump_folder;
   std::filesystem::create_directories(folder, no_folder);
   const std::filesystem::path stem = std::filesystem::path(request.name).stem();
   std::filesystem::path dump = folder / (stem.string() + "-" + hash_hex(request.source).substr(0, 12) + ".cu");

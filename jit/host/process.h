@@ -11,8 +11,8 @@ struct ProcessResult {
   static constexpr int not_found = -1;
 };
 
-/// Runs a command and waits for it. Looks words[0] up on PATH unless it has a slash. Writes standard output and error to
+/// Runs a command and waits for it. Looks command[0] up on PATH unless it has a slash. Writes standard output and error to
 /// `output_path`; the C locale keeps messages in English. Throws Error(io) if no process can be created.
-ProcessResult run_process(const std::vector<std::string>& words, const std::string& output_path);
+ProcessResult run_process(const std::vector<std::string>& command, const std::string& output_path);
 
 }  // namespace tunesmith::host

@@ -7,14 +7,13 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/temporary_directory.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::host {
 
 TemporaryFolder::TemporaryFolder() {
-  std::error_code failed;
-  const std::filesystem::path parent = std::filesystem::temp_directory_path(failed);
-  if (failed) throw Error(ErrorCode::io, "the folder for temporary files (TMPDIR) cannot be used: ", failed.message());
+  const std::filesystem::path parent = temporary_directory();
   std::string pattern = (parent / "tunesmith-XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr)
     throw Error(ErrorCode::io, "cannot create a folder in ", parent.string(), ": ", std::strerror(errno));

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "tests/jit/host/kernels.h"
 
@@ -146,6 +149,50 @@ TEST(HostCompiler, IdentityOptionsAndAssembly) {
   EXPECT_TRUE(std::is_sorted(archs.begin(), archs.end()));
 }
 
+/// Sets TMPDIR until the end of the scope.
+class TemporaryVariable {
+ public:
+  explicit TemporaryVariable(const char* value) {
+    if (const char* const now = std::getenv("TMPDIR"); now != nullptr) before_ = now;
+    setenv("TMPDIR", value, 1);
+  }
+  ~TemporaryVariable() {
+    if (before_)
+      setenv("TMPDIR", before_->c_str(), 1);
+    else
+      unsetenv("TMPDIR");
+  }
+  TemporaryVariable(const TemporaryVariable&) = delete;
+  TemporaryVariable& operator=(const TemporaryVariable&) = delete;
+
+ private:
+  std::optional<std::string> before_;
+};
+
+TEST(HostCompiler, UsesTmpWhereTmpdirIsNoFolder) {
+  for (const char* wrong : {"", "/nowhere/at/all", "/dev/null"}) {
+    const TemporaryVariable variable(wrong);
+    EXPECT_NO_THROW((void)HostDevice().load(HostCompiler().compile(request(constant_kernel(1))))) << wrong;
+  }
+}
+
+// Ignored by whoever started the program, or by the program that uses the library.
+TEST(HostCompiler, CompilesWhileChildrenAreNotWaitedFor) {
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  EXPECT_NO_THROW((void)HostDevice().load(HostCompiler().compile(request(constant_kernel(1)))));
+  ErrorCode code{};
+  try {
+    (void)HostCompiler().compile(request("this is no source"));
+  } catch (const Error& error) {
+    code = error.code();
+  }
+  EXPECT_EQ(code, ErrorCode::compile_failed);
+  HostCompilerOptions missing;
+  missing.compiler = "no-such-compiler";
+  EXPECT_THROW((void)HostCompiler(missing).compile(request(constant_kernel(1))), Error);
+  std::signal(SIGCHLD, before);
+}
+
 TEST(HostCompiler, RemovesTemporaryFiles) {
   const auto count = [] {
     std::size_t folders = 0;
@@ -153,19 +200,13 @@ TEST(HostCompiler, RemovesTemporaryFiles) {
       folders += entry.path().filename().string().starts_with("tunesmith-");
     return folders;
   };
-  const char* const before = std::getenv("TMPDIR");
-  const std::string restore = before == nullptr ? "" : before;
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "tunesmith_host_compiler_temporary";
   std::filesystem::create_directories(folder);
-  setenv("TMPDIR", folder.c_str(), 1);
+  const TemporaryVariable variable(folder.c_str());
   HostDevice device;
   const auto module = device.load(HostCompiler().compile(request(constant_kernel(1))));
   EXPECT_EQ(count(), 0u);
   EXPECT_EQ(std::filesystem::temp_directory_path(), folder);
-  if (before == nullptr)
-    unsetenv("TMPDIR");
-  else
-    setenv("TMPDIR", restore.c_str(), 1);
   std::filesystem::remove_all(folder);
 }
 
