@@ -68,7 +68,9 @@ row::Shape shape_of(const SoftmaxBackwardProblem& problem) {
 }
 
 void complete_options(SoftmaxOptions& options, std::int64_t rows, DType dtype) {
-  if (dtype != DType::f64) options.scale = static_cast<double>(static_cast<float>(options.scale));  // the kernel's factor
+  // The kernel's factor. The limits themselves are kept: a float32 may lie beyond one, but is the same factor.
+  if (dtype != DType::f64)
+    options.scale = std::clamp(static_cast<double>(static_cast<float>(options.scale)), min_softmax_scale, max_softmax_scale);
   if (options.mask.dtype == DType::f64) row::check_wide(dtype, "mask_dtype", DType::f64);
   if (std::optional<std::int64_t>& inner = options.mask.inner; inner) inner = std::min(*inner, rows);
 }

@@ -43,6 +43,17 @@ TEST(SoftmaxNormalize, FillsInDefaultsOnce) {
   }
 }
 
+// float32 has no 1e30: its nearest number is larger.
+TEST(SoftmaxNormalize, TheLimitsOfScaleAreNormal) {
+  for (const std::string_view op : softmax_ops)
+    for (const char* dtype : {"f32", "bf16", "f64"})
+      for (const char* scale : {"1e30", "1e-30"}) {
+        const std::string fields = std::string("rows=3,cols=5,dtype=") + dtype + ",scale=" + scale;
+        const Problem normal = normalized(op, fields);
+        EXPECT_EQ(find_op(op).normalize(normal), normal) << fields;
+      }
+}
+
 TEST(SoftmaxNormalize, TypedProblemsHaveTheSameFields) {
   for (const bool logarithm : {false, true}) {
     SoftmaxProblem forward = SoftmaxProblem::contiguous(3, 5, DType::bf16);

@@ -60,6 +60,8 @@ struct SoftmaxOptions {
   bool operator==(const SoftmaxOptions&) const = default;
 };
 
+inline constexpr double min_softmax_scale = 1e-30, max_softmax_scale = 1e30;
+
 /// Returns the element type of a mask over elements of `dtype`.
 constexpr DType mask_dtype(const SoftmaxMask& mask, DType dtype) noexcept {
   return mask.kind == SoftmaxMask::Kind::keep ? DType::u8 : mask.dtype.value_or(dtype);
@@ -79,7 +81,7 @@ constexpr void describe(Self& o, const SoftmaxRows& of, Visitor& v) {
   auto& mask = o.mask;
   const Condition with_mask{mask.kind != Kind::none, of.backward ? "mask=keep" : "mask=add or mask=keep"};
   constexpr std::int64_t most_stride = std::int64_t{1} << 50;
-  v.option("scale", o.scale, {.meaning = "positive factor of x", .range = {1e-30, 1e30}});
+  v.option("scale", o.scale, {.meaning = "positive factor of x", .range = {min_softmax_scale, max_softmax_scale}});
   v.option("causal", o.causal, {.meaning = "mask columns after r % cols in row r of square matrices"});
   v.option("valid_cols", o.valid_cols,
            {.meaning = "read the number of valid leading columns of each row from an int32 array"});
