@@ -125,6 +125,11 @@ std::vector<std::uint64_t> key_of(const AddProblem& problem, const AddArrays& ar
   return {call.words().begin(), call.words().end()};
 }
 
+TEST(CountArrays, CountsAllOfAType) {
+  static_assert(count_arrays<AddProblem>().described == 4);
+  static_assert(count_arrays<AddProblem>().of_texts == 0);
+}
+
 TEST(CallReaders, ReadTheKeyFromFieldsAndAddresses) {
   const AddProblem asked{.count = 4};
   const AddArrays given{.a = memory, .y = memory + 64};

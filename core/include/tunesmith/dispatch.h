@@ -190,6 +190,31 @@ consteval std::size_t key_words() {
 #endif
 }
 
+/// Most arrays that any problem type has, those included that only a text can declare: what a call may pass.
+inline constexpr std::size_t most_call_arrays = 40;
+
+/// Counts the arrays of a description. `of_texts`: those that only a text can declare.
+struct ArrayCounter {
+  std::size_t described = 0, of_texts = 0;
+
+  constexpr void field(std::string_view, const auto&, const FieldFacts&) noexcept {}
+  constexpr void option(std::string_view, const auto&, const FieldFacts&) noexcept {}
+  constexpr void array(const void*, const ArrayFacts&) noexcept { ++described; }
+  constexpr void user_array(const void*) noexcept { ++of_texts; }
+};
+
+/// Returns the numbers of arrays of a problem type; none if the compiler cannot count them.
+template <typename Problem>
+consteval ArrayCounter count_arrays() {
+  ArrayCounter counter;
+#if !(defined(__clang__) && defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE < 13)  // see key_words()
+  Problem problem{};
+  const typename Problem::Arrays none{};
+  describe(std::as_const(problem), none, counter);
+#endif
+  return counter;
+}
+
 /// Selects a problem's arrays, in launch order, and checks their addresses as check_address() does.
 class AddressList {
  public:
