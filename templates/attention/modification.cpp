@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/tokens.h"
+#include "core/utf8.h"
 #include "templates/attention/modification_params.cuh"
 #include "templates/attention/user_source.h"
 #include "tunesmith/error.h"
@@ -144,9 +145,19 @@ std::string line_mark(const Function& function, int line) { return line_mark(fil
 
 constexpr const char* line_here = "#line here\n";  // see SourceParts
 
+/// Returns the user source, whose macros end with it: they must not change what follows.
+std::string own_text(const Function& function, const std::string& file, const std::string& text) {
+  std::string before, after;
+  for (const std::string& macro : reader_of(function, text).macros()) {
+    before += "#pragma push_macro(\"" + macro + "\")\n";
+    after += "#undef " + macro + "\n#pragma pop_macro(\"" + macro + "\")\n";
+  }
+  return before + line_mark(file, 1) + std::string(without_mark(text)) + (text.ends_with('\n') ? "" : "\n") + after;
+}
+
 std::string text_definition(const Function& function, const std::string& text) {
-  std::string definition = "namespace of_" + std::string(function.name) + " {\n" + line_mark(function, 1) + text;
-  if (!definition.ends_with('\n')) definition += '\n';
+  std::string definition =
+      "namespace of_" + std::string(function.name) + " {\n" + own_text(function, file_of(function), text);
   definition += line_mark(function, reader_of(function, text).line_of_function());
   definition += "static_assert(tunesmith::is_same<decltype(&" + std::string(function.name) + "), " +
                 std::string(function.result) + " (*)(" + std::string(function.parameters) + ")>, \"expected " +
@@ -169,8 +180,7 @@ std::string member_definition(const Function& function, const std::string& text)
 
 /// Returns score_mod over dual numbers: the same source with another `float`.
 std::string dual_source(const std::string& score_mod, const char* file) {
-  return "#define float dual_numbers::Dual\n" + line_mark(file, 1) + score_mod + (score_mod.ends_with('\n') ? "" : "\n") +
-         line_here + "#undef float\n";
+  return "#define float dual_numbers::Dual\n" + own_text(functions[0], file, score_mod) + line_here + "#undef float\n";
 }
 std::string dual_definition(const std::string& score_mod) {
   return "// The same over dual numbers.\nnamespace over_dual {\n" + dual_source(score_mod, dual_file) +

@@ -56,6 +56,11 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params, co
   const KeyRange whole = scores.visibility().of_all(first_q, last_q);
   const KeyTilesOf<shape, config.tile_q, config.tile_kv> tiles(params, scores.visibility(), block.batch, block.head, first_q,
                                                                last_q);
+  // Weights are multiplied by a power of two that is less than 1 / seq_kv, and outputs by its reciprocal, which is exact:
+  // the weighted sum of values that are near the largest number stays finite.
+  const uint32 keys_bits = bits_of(static_cast<float>(sequence.seq_kv)) & 0x7f800000u;
+  const float most = float_of(keys_bits + (keys_bits == 0 ? 0x3f800000u : 1u << 23));
+  const float least = divide(1.0f, most);
   const int across = thread_index() % Tiles::across, down = thread_index() / Tiles::across;
 
   float largest[queries], sum[queries], output[queries][groups][columns];
@@ -120,7 +125,7 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params, co
         sum[i] = add(sum[i], weight);
         if constexpr (shape.dropout)
           if (dropped.drops(query, first_k + across + j * Tiles::across)) weight = 0.0f;
-        shared_p[(down + i * Tiles::down) * Tiles::p_stride + across + j * Tiles::across] = weight;
+        shared_p[(down + i * Tiles::down) * Tiles::p_stride + across + j * Tiles::across] = multiply(weight, least);
       }
 #pragma unroll
       for (int g = 0; g < groups; ++g)
@@ -157,6 +162,7 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params, co
   for (int i = 0; i < queries; ++i) {
     const int query = first_q + down + i * Tiles::down;
     SoftmaxEnd end = end_of<shape>(params, block.head, largest[i], reduce_lanes<Tiles::across>(sum[i], Sum()));
+    end.scale = multiply(end.scale, most);
     if constexpr (shape.dropout) end.scale = multiply(end.scale, DroppedOf<shape>::Pairs::factor_of(dropout));
     if (query > last_q) continue;
     if (across == 0 && params.lse != nullptr) lse_of<shape>(params, sequence, block.batch, block.head)[query] = end.lse;

@@ -130,6 +130,21 @@ std::size_t SourceReader::count_of(std::string_view word) const {
   return count;
 }
 
+std::set<std::string> SourceReader::macros() const {
+  std::set<std::string> names;
+  const std::string_view code = code_;
+  for (const std::string_view directive : {"define", "undef"})
+    for (std::size_t at = code.find(directive); at != std::string_view::npos; at = code.find(directive, at)) {
+      at += directive.size();
+      // A backslash continues the line.
+      const std::size_t begin = std::min(code.find_first_not_of(" \t\r\n\v\f\\", at), code.size());
+      std::size_t end = begin;
+      while (end < code.size() && is_word(code[end])) ++end;
+      if (begin > at && end > begin) names.emplace(code.substr(begin, end - begin));
+    }
+  return names;
+}
+
 bool SourceReader::has_cast_of_address() const {
   constexpr std::array<std::string_view, 8> integers{"const", "volatile", "unsigned", "signed",
                                                      "int",   "long",     "short",    "char"};

@@ -2,6 +2,7 @@
 // Finds the function in a user source, and mistakes that the compiler would report badly. Internal to templates/.
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,8 @@ class SourceReader {
   bool may_use(std::size_t index, std::size_t count) const;
   /// Returns whether the word occurs in code.
   bool has_word(std::string_view word) const { return count_of(word) > 0; }
+  /// Returns the names that follow a word "define" or "undef": all macros that the source may change.
+  std::set<std::string> macros() const;
   /// Returns whether there is a cast to a pointer or a reference to integers, such as "(unsigned&)".
   bool has_cast_of_address() const;
 

@@ -282,6 +282,29 @@ TEST_F(AttentionMods, FullyMaskedQueryGivesZeros) {
                    });
 }
 
+// Macros end with the source that defines them: they change neither the template nor the other source.
+TEST_F(AttentionMods, MacrosOfAUserFunctionAreItsOwn) {
+  const std::string body =
+      "__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) { return score * FACTOR; }";
+  const std::string macros =
+      "#define true false\n# define shape other\n#\\\ndefine static_assert(...)\n#define config\n#define params q\n"
+      "#define tunesmith elsewhere\n#define b c\n#define TUNESMITH_SM 1\n#undef INFINITY\n#define FACTOR 2.0f\n";
+  const std::string mask =
+      "#ifdef FACTOR\n#error of the other source\n#endif\n#define FACTOR 3\n"
+      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return k % FACTOR > 0; }";
+  const auto with = [&](const std::string& source) {
+    return modified(numeric_shape, {{"score_mod", source}, {"mask_mod", mask}, {"causal", "top-left"}});
+  };
+  const Problem plain = with("#define FACTOR 2.0f\n" + body), many = with(macros + body);
+  EXPECT_EQ(largest_distance(plain, many), 0);
+  const auto nvrtc = open_compiler(DeviceInfo::Kind::cuda, EngineOptions::from_environment());
+  for (const char* op : {"attention", "attention_backward"}) {
+    const ParsedProblemPtr parsed = find_op(op).parse({op, many.fields});
+    const DeviceInfo device = generic_device(parse_arch("sm_80"));
+    EXPECT_NO_THROW((void)nvrtc->compile({"attention.cu", render(*parsed, parsed->default_config(device)), device.arch}));
+  }
+}
+
 // One-shot calls look up plans by source: problems that differ only in the source have different plans.
 TEST(AttentionModsEngine, OneShotCallsDistinguishSources) {
   Engine engine(test::host_engine_options());
