@@ -178,7 +178,8 @@ std::optional<std::string> Cache::find_source(const std::string& source_hash) {
 
 std::optional<WorkClaim> Cache::claim(std::string_view key, std::chrono::milliseconds wait) const {
   const std::filesystem::path& file = impl_->options.file;
-  if (!file.empty()) {
+  const std::optional<FileIdentity> found = file_identity(file);
+  if (!file.empty() && (!found || found->regular)) {  // a device such as /dev/null gets no lock file
     std::optional<WorkClaim> claim = WorkClaim::take(resolved(file) += ".work.lock", key, wait);
     if (!claim || !claim->claims_nothing()) return claim;
   }

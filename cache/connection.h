@@ -12,12 +12,15 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/utf8.h"
+
 namespace tunesmith {
 
 /// A failed SQLite call. It does not leave this folder; the callers turn it into a miss, a warning or an Error.
 class SqliteError : public std::runtime_error {
  public:
-  SqliteError(int extended_code, const std::string& message) : std::runtime_error(message), code_(extended_code) {}
+  SqliteError(int extended_code, const std::string& message)
+      : std::runtime_error(printable(message)), code_(extended_code) {}
   int code() const noexcept { return code_; }            ///< extended result code
   int primary() const noexcept { return code_ & 0xff; }  ///< e.g. SQLITE_BUSY
 

@@ -47,6 +47,11 @@ std::string why_others_can_change(const fs::path& path) {
   if (stat(path.c_str(), &facts) != 0) return path.string() + ": " + std::generic_category().message(errno);
   if (facts.st_uid != geteuid() && facts.st_uid != 0)
     return path.string() + " belongs to user " + std::to_string(facts.st_uid) + "; make this user or root its owner (chown)";
+  // Nobody else can replace a file in a sticky folder such as /tmp, but anybody can put a journal next to it that SQLite
+  // would play back.
+  if (S_ISDIR(facts.st_mode) && (facts.st_mode & S_ISVTX) != 0 && (facts.st_mode & S_IWOTH) != 0)
+    return "others can create files in " + path.string() +
+           ", such as a journal that SQLite would apply to the cache; keep the cache in a folder of your own there";
   if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     return "others can write " + path.string() + "; run: chmod go-w '" + path.string() + "'";
   return "";

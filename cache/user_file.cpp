@@ -49,8 +49,11 @@ UserFile::Outcome UserFile::run(bool writing, const Work& work) {
   for (int attempt = 0;; ++attempt) {
     try {
       Opened opened = Opened::absent;
-      // If there is nothing to read, a read must not even create the lock file.
-      if (file_identity(file_)) {
+      // If there is nothing to read, a read must not even create the lock file; nor does a device such as /dev/null get one,
+      // which open() rejects.
+      if (const auto found = file_identity(file_); found && !found->regular) {
+        opened = open(writing);
+      } else if (found) {
         const FileLease lease(lock_, FileLock::Kind::shared, busy_timeout_ms_);
         opened = open(writing);
         if (opened == Opened::ready) {

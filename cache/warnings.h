@@ -6,13 +6,16 @@
 #include <utility>
 #include <vector>
 
+#include "core/utf8.h"
+
 namespace tunesmith {
 
 class Warnings {
  public:
-  /// Adds a warning. `thing` identifies the problem; a second warning about it is dropped.
-  void once(const std::string& thing, std::string message) {
-    if (given_.insert(thing).second) pending_.push_back(std::move(message));
+  /// Adds a warning. `thing` identifies the problem; a second warning about it is dropped. Messages may
+  /// quote a damaged file: bytes that are no text are replaced.
+  void once(const std::string& thing, const std::string& message) {
+    if (given_.insert(thing).second) pending_.push_back(printable(message));
   }
   /// Returns the warnings that were not delivered yet.
   std::vector<std::string> take() { return std::exchange(pending_, {}); }

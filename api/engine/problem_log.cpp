@@ -11,25 +11,11 @@
 #include <utility>
 #include <variant>
 
+#include "core/utf8.h"
 #include "tuner/select.h"
 
 namespace tunesmith {
 namespace {
-
-/// Returns the bytes of the UTF-8 character that `text` starts with; 0 if it starts with none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  // Longer than needed, a surrogate, or beyond U+10FFFF.
-  const bool wrong = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) > 0x9F) ||
-                     (lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) > 0x8F);
-  return wrong ? 0 : length;
-}
 
 /// Bytes that are not UTF-8, such as those of a Latin-1 comment in a user function, become U+FFFD: JSON has none.
 std::string json_string(std::string_view text) {

@@ -78,6 +78,14 @@ TEST_F(CachePrivate, CodeThatOthersCanWriteIsNotLoaded) {
   EXPECT_TRUE(warnings.empty());
 }
 
+// SQLite would play back a journal that somebody else puts there; chmod is no advice for a system's /tmp.
+TEST_F(CachePrivate, StickyFoldersAreNotToBeChanged) {
+  fill(user_file());
+  fs::permissions(user_file().parent_path(), fs::perms(01777));
+  EXPECT_FALSE(loads_code(options(user_file())));
+  expect_warning("keep the cache in a folder of your own there");
+}
+
 TEST_F(CachePrivate, TheSameHoldsForSystemFilesAndTheOthersAreUsed) {
   for (const char* name : {"open", "closed"}) fill(folder() / name / "cache.db");
   fs::permissions(folder() / "open" / "cache.db", fs::perms(0666));

@@ -108,6 +108,16 @@ TEST_F(CacheRefusal, PipeInsteadOfAFileDoesNotBlock) {
   EXPECT_EQ(warnings.size(), 1u);
 }
 
+// Whatever a TUNESMITH_CACHE=/dev/null makes of a cache, it leaves nothing next to it.
+TEST_F(CacheRefusal, OtherThanRegularFilesGetNoLockFile) {
+  ASSERT_EQ(mkfifo(file().c_str(), 0600), 0);
+  Cache cache(options());
+  cache.store_record(sample_record(64), {});
+  EXPECT_TRUE(cache.find_record(sample_key(64)));
+  EXPECT_TRUE(cache.claim("key", std::chrono::milliseconds(0)));
+  EXPECT_EQ(names(), std::vector<std::string>{file().filename().string()});
+}
+
 TEST_F(CacheRefusal, WorksAgainAfterTheFileIsReplaced) {
   Connection::open_file(file(), Connection::Access::create, 0).execute("CREATE TABLE t (x)");
   Cache cache(options());

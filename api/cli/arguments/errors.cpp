@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "api/cli/tuning/interrupt.h"
+#include "core/utf8.h"
 
 namespace tunesmith::cli {
 
@@ -12,12 +13,6 @@ int exit_code(ErrorCode code) noexcept {
     case ErrorCode::cancelled: return exit_interrupted;
     default: return exit_failed;
   }
-}
-
-std::string printable(std::string text) {
-  for (char& c : text)
-    if ((static_cast<unsigned char>(c) < ' ' && c != '\t' && c != '\n') || c == 127) c = '?';
-  return text;
 }
 
 int report(const Error& error) {

@@ -13,10 +13,6 @@ inline constexpr int exit_usage = 2;
 
 int exit_code(ErrorCode code) noexcept;
 
-/// Returns the text with '?' in place of control characters, such as a terminal's escape sequences, but for tabs and line
-/// ends. Messages quote files, which may contain anything.
-std::string printable(std::string text);
-
 /// Prints "tunesmith: error: ..." to stderr and returns the exit code. A failed compilation adds lines with the log and the
 /// path of the dumped source.
 int report(const Error& error);

@@ -60,10 +60,6 @@ TEST(RunReport, ABinaryThatTuningCompiledWasCompiledByThisCommand) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Errors, ControlCharactersDoNotReachTheTerminal) {
-  EXPECT_EQ(printable("a\x1B[31m\x7F\r b\tc\nd \u00E4"), "a?[31m?? b\tc\nd \u00E4");
-}
-
 TEST(Nearest, FindsSlipsAndNothingElse) {
   const std::vector<std::string> allowed{"rows", "cols", "dtype", "out_dtype", "x_row_stride"};
   EXPECT_EQ(nearest("row", allowed), "rows");
