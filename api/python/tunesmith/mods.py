@@ -120,8 +120,8 @@ def trace(mod: Mod | str | None, kind: str) -> Traced:
         known = _known.get(mod, {}).get(kind)
         if known is not None and _same(known[0], captured):
             return known[1]
-    *parts, is_repeatable = tracing.translate(mod, kind)
-    traced = Traced(*parts)
+    source, arrays, declarations, is_repeatable = tracing.translate(mod, kind)
+    traced = Traced(source, arrays, declarations)
     if captured is not None and is_repeatable:
         _known.setdefault(mod, {})[kind] = (captured, traced)
     return traced
