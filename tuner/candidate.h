@@ -2,7 +2,6 @@
 // One configuration on its way through a tuning run.
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,13 +13,9 @@
 
 namespace tunesmith {
 
-/// Returns what was measured of a trial.
-inline Timing timing_of(const Trial& trial) { return {trial.median_us, trial.mad_us, trial.samples}; }
-
 struct Candidate {
   Config config;
   bool is_default = false;
-  std::optional<double> predicted;               ///< logarithm of its slowdown, if neighbours chose it
   Built built;                                   ///< kept until it is known who wins
   Trial trial;                                   ///< an empty status: not looked at (yet)
   std::unique_ptr<const Executable> executable;  ///< of the timed problem; null: not in the running

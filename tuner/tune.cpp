@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <ctime>
 #include <exception>
-#include <span>
 #include <utility>
 
 #include "tuner/acceptance.h"
@@ -11,7 +10,6 @@
 #include "tuner/candidate.h"
 #include "tuner/compile_pool.h"
 #include "tuner/contest.h"
-#include "tuner/neighbours.h"
 #include "tuner/timing_arrays.h"
 #include "tuner/verifier.h"
 #include "tuner/worklist.h"
@@ -51,14 +49,10 @@ class TuningRun {
   void take(Candidate& candidate, Built built, std::exception_ptr failure, Verifier& verifier);
   void admit(Candidate& candidate, const Built& built, Verifier& verifier);
   std::unique_ptr<const Contest> hold_contest();
-  /// Adds and verifies the next candidate of a short list if the times of the last ones contradict the neighbours'
-  /// prediction. Returns false if the list stays as it is.
-  bool extend_list();
-  bool is_contradicted(const Candidate& candidate) const;
   TuningRecord make_record(const Contest& contest) const;
   void report(int done, const std::string& what) {
-    reported_ = std::max(reported_, done);  // a second contest begins where the first one ended
-    if (options_.progress) options_.progress(reported_, static_cast<int>(listed_) + contest_rounds(options_.effort), what);
+    if (options_.progress)
+      options_.progress(done, static_cast<int>(candidates_.size()) + contest_rounds(options_.effort), what);
   }
 
   const ParsedProblemPtr problem_, small_;  // what is tuned, and what it is verified with
@@ -68,9 +62,6 @@ class TuningRun {
   TuningKey key_;
   Worklist work_;
   std::vector<Candidate> candidates_;  // the default first
-  std::size_t listed_ = 0;             // of them, those that were known from the start
-  std::size_t checked_ = 1;            // of them, those whose times have been compared with the prediction
-  int reported_ = 0;
   std::unique_ptr<TimingArrays> arrays_;
   TuneResult result_;
 };
@@ -90,8 +81,6 @@ TuneResult TuningRun::run() {
   const std::optional<TuningRecord> before = may_wait ? recorded_now() : std::nullopt;
   work_ = plan_work(*problem_, bench_, key_, options_);
   result_.candidates = work_.candidates;
-  result_.neighbours = work_.neighbours;
-  result_.why_all_tried = work_.why_all_tried;
   if (work_.configs.empty()) {
     result_.record = *work_.record;
     result_.trials = work_.trials;
@@ -108,8 +97,7 @@ TuneResult TuningRun::run() {
     return TuningRun(*problem_, bench_, at_once).run();
   }
   build_and_verify(std::move(pool));
-  std::unique_ptr<const Contest> contest = hold_contest();
-  while (extend_list()) contest = hold_contest();
+  const std::unique_ptr<const Contest> contest = hold_contest();
 
   result_.record = make_record(*contest);
   const Built& winner = contest->winner()->built;
@@ -125,9 +113,7 @@ TuneResult TuningRun::run() {
     if (candidate.is_default || &candidate == contest->winner())
       keep_binary(problem_->op(), candidate.built, bench_.device.info().arch, bench_.compiler, bench_.cache);
   bench_.cache.store_record(result_.record, trials);
-  // A short list leaves a record of its class alone that a whole search may have made: its trials choose later lists.
-  const auto related = related_key(*problem_, key_);
-  if (related && (work_.neighbours == 0 || !bench_.cache.find_record(*related))) {
+  if (const auto related = related_key(*problem_, key_)) {
     TuningRecord of_class = result_.record;
     of_class.key = *related;
     bench_.cache.store_record(of_class, {});
@@ -142,11 +128,8 @@ void TuningRun::list_candidates() {
     Candidate& candidate = candidates_.emplace_back();
     candidate.trial.config = config.text();
     candidate.config = std::move(config);
-    if (candidates_.size() + work_.more.size() <= work_.predicted.size())
-      candidate.predicted = work_.predicted[candidates_.size() - 1];
   }
   candidates_.front().is_default = true;
-  listed_ = candidates_.size();
 }
 
 std::unique_ptr<CompilePool> TuningRun::start_compiling() {
@@ -211,43 +194,9 @@ void TuningRun::take(Candidate& candidate, Built built, std::exception_ptr failu
 
 std::unique_ptr<const Contest> TuningRun::hold_contest() {
   auto contest = std::make_unique<Contest>(bench_.device, arrays_->addresses(), budget_, options_);
-  contest->run(candidates_, [&](int round, const std::string& what) { report(static_cast<int>(listed_) + round, what); });
+  contest->run(candidates_,
+               [&](int round, const std::string& what) { report(static_cast<int>(candidates_.size()) + round, what); });
   return contest;
-}
-
-bool TuningRun::is_contradicted(const Candidate& candidate) const {
-  const Candidate& standard = candidates_.front();
-  if (!candidate.predicted || candidate.trial.samples == 0) return candidate.predicted.has_value();
-  return contradicts(*candidate.predicted, timing_of(candidate.trial), *standard.predicted, timing_of(standard.trial));
-}
-
-bool TuningRun::extend_list() {
-  const auto last = std::span(candidates_).subspan(checked_);
-  const bool is_needed = std::ranges::any_of(last, [this](const Candidate& each) { return is_contradicted(each); });
-  checked_ = candidates_.size();
-  std::size_t next = work_.predicted.size() - work_.more.size();
-  while (!work_.more.empty() &&
-         std::ranges::find(candidates_, work_.more.front(), &Candidate::config) != candidates_.end()) {
-    work_.more.erase(work_.more.begin());  // it competes already, as the winner of a related problem
-    ++next;
-  }
-  if (!is_needed || work_.more.empty() || budget_.elapsed_s() >= budget_.total_s()) return false;
-  Candidate& candidate = candidates_.emplace_back();
-  candidate.config = std::move(work_.more.front());
-  work_.more.erase(work_.more.begin());
-  candidate.trial.config = candidate.config.text();
-  candidate.predicted = work_.predicted[next];
-  Verifier verifier(*small_, bench_.device, options_.seed);
-  Built built;
-  std::exception_ptr failure;
-  try {
-    built = build_binary(*problem_, candidate.config, bench_.device.info().arch, bench_.compiler, bench_.cache,
-                         bench_.templates, Keep::later);
-  } catch (const Error&) {
-    failure = std::current_exception();
-  }
-  take(candidate, std::move(built), failure, verifier);
-  return true;
 }
 
 // What passes is bound to the timed problem; anything else is settled with its reason.
@@ -302,10 +251,6 @@ TuningRecord TuningRun::make_record(const Contest& contest) const {
   }
   record.provenance["samples"] = std::to_string(winner.trial.samples);
   if (!contest.drift().empty()) record.provenance["drift"] = contest.drift();
-  if (work_.neighbours > 0) {
-    record.provenance["neighbours"] = std::to_string(work_.neighbours);
-    record.provenance["candidates"] = std::to_string(candidates_.size()) + " of " + std::to_string(work_.candidates);
-  }
   if (const std::string cause = contest.disturbance(); !cause.empty()) record.provenance["disturbed"] = cause;
   if (contest.repeats() > 0) record.provenance["repeats"] = std::to_string(contest.repeats());
   record.created_unix_s = static_cast<std::int64_t>(std::time(nullptr));

@@ -16,10 +16,6 @@ struct TuneOptions {
   std::function<double()> now_s;  ///< what the budget is measured with: seconds from any origin; empty: the steady clock
   int jobs = 0;                   ///< compile threads; 0: one per core
   bool force = false;             ///< measure anew even when an exact record exists
-  /// Times only the candidates that the trials of near records choose (tuner/neighbours.h), and some more if their times are
-  /// not as predicted; the whole search space if the records are few or disagree. A later run without it measures the
-  /// candidates that were left out.
-  bool neighbours_first = false;
   std::int64_t memory_cap_bytes = std::int64_t{2} << 30;  ///< for the tuner's own arrays; rows are reduced to fit
   std::uint64_t seed = 1;
   const std::atomic<bool>* cancel = nullptr;  ///< when it becomes true: stop soon, store nothing, throw Error(cancelled)
@@ -48,8 +44,6 @@ struct TuneResult {
   int candidates = 0;         ///< in the search space
   /// In this run: compiled (rather than found in the cache), found right, timed. All 0 when there was nothing left to do.
   int compiled = 0, verified = 0, timed = 0;
-  int neighbours = 0;         ///< records whose trials chose the candidates; 0: the whole search space was tried
-  std::string why_all_tried;  ///< with neighbours_first: why the whole search space was tried; else empty
   /// Of the winner's binary: whether this run compiled it, and how long that took.
   bool winner_compiled = false;
   double winner_compile_ms = 0;

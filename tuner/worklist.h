@@ -14,16 +14,11 @@ struct Worklist {
   std::optional<TuningRecord> record;  ///< what there is already, unless it is to be ignored
   std::vector<Trial> trials;           ///< of the record's runs
   int candidates = 0;                  ///< in the search space
-  int neighbours = 0;                  ///< records whose trials chose `configs`; 0: nothing was left out
-  std::vector<Config> more;            ///< Shortlist::more
-  std::vector<double> predicted;       ///< Shortlist::predicted, of the first of `configs` and of `more`
-  std::string why_all_tried;           ///< why neighbours_first left nothing out; else empty
 };
 
 /// Without force, candidates that have a trial are not tried again: the missing ones are measured together with the default
 /// and the recorded winner. A record without trials, one that ships, only adds its winner. A stale record is measured anew
-/// in full as soon as something is missing. With neighbours_first, a key without a record gets a short list
-/// (tuner/neighbours.h) and the winners that would start its search, and a record that was found so needs nothing more.
+/// in full as soon as something is missing.
 Worklist plan_work(const ParsedProblem& problem, const Workbench& bench, const TuningKey& key, const TuneOptions& options);
 
 /// New trials replace old ones of the same configuration.

@@ -30,7 +30,6 @@ Tuned tune_here(Engine::Parts& parts, const ParsedProblem& problem, TuningReport
   TuneOptions options;
   options.effort = parts.options.effort;
   options.budget_s = parts.options.tune_budget_s;
-  options.neighbours_first = parts.options.neighbours_first;
   options.progress = [&](int done, int total, const std::string& what) { report.step(done, total, what); };
   const TuneResult result = tune(problem, parts.bench(), options);
   const std::string disturbance = disturbance_text(result.record);

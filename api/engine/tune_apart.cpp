@@ -92,7 +92,6 @@ Tuned tune_apart(const Engine::Parts& parts, const ParsedProblem& problem, Tunin
   command.arguments.insert(command.arguments.end(),
                            {"--device", "cuda:" + std::to_string(parts.device->info().ordinal), "--effort",
                             std::string(name(options.effort)), "--budget", text(Value(options.tune_budget_s)) + "s"});
-  if (options.neighbours_first) command.arguments.emplace_back("--neighbours-first");
   command.environment = environment_of(options);
   command.quiet = true;
   const double limit_s = tuning_limit_s(options.tune_budget_s, parts.tuner_start_s);

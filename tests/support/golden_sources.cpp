@@ -46,9 +46,7 @@ std::map<std::string, std::string> read_digests() {
 }  // namespace
 
 GoldenSources::GoldenSources(std::string group)
-    : group_(std::move(group)),
-      digests_(read_digests()),
-      update_(std::getenv("TUNESMITH_UPDATE_GOLDEN") != nullptr) {}
+    : group_(std::move(group)), digests_(read_digests()), update_(std::getenv("TUNESMITH_UPDATE_GOLDEN") != nullptr) {}
 
 void GoldenSources::check(const std::string& name, std::string_view text) {
   const std::string key = group_ + "/" + name, digest = hash_hex(text), golden = digests_[key];

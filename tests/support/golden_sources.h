@@ -1,9 +1,9 @@
 #pragma once
 // Golden sources: generated texts that a commit is meant to leave as they are.
 //
-// tests/templates/golden/digests.txt has one line for each text, "group/name digest". The texts that a reader wants are files
-// next to it, golden/group/name.cu. A text with its recorded digest is saved in build/golden, under its digest, so that a
-// later change is shown as a difference. scripts/golden_diff.sh saves the texts of another commit there.
+// tests/templates/golden/digests.txt has one line for each text, "group/name digest". The texts that a reader wants are
+// files next to it, golden/group/name.cu. A text with its recorded digest is saved in build/golden, under its digest, so
+// that a later change is shown as a difference. scripts/golden_diff.sh saves the texts of another commit there.
 
 #include <map>
 #include <set>

@@ -118,6 +118,28 @@ TEST_F(Tune, MeasuresInvalidAndForcedStaleRecordsAgain) {
   EXPECT_EQ(std::set<int>(device.timed.begin(), device.timed.end()), (std::set{1, 2, 4, 8, 16}));
 }
 
+// Versions that chose some candidates by records with near shapes stored the number of these records.
+TEST_F(Tune, MeasuresWhatAnOlderVersionLeftOut) {
+  TuningRecord chosen;
+  chosen.key = tuning_key(*op.parse(problem), device.info(), templates);
+  chosen.config = fakes::AddOneOp::config(1).text();
+  chosen.median_us = 10;
+  chosen.effort = "full";
+  chosen.problem = problem.text();
+  chosen.provenance = device.provenance();
+  chosen.provenance["neighbours"] = "2";
+  chosen.provenance["candidates"] = "2 of 4";
+  cache.store_record(chosen, {{fakes::AddOneOp::config(1).text(), "timed", 10, 0.1, 20, ""},
+                              {fakes::AddOneOp::config(2).text(), "timed", 11, 0.1, 20, ""}});
+  EXPECT_EQ(select(*op.parse(problem), device.info(), templates, cache, Mode::replay, {}).origin, Origin::exact);
+  scripts[8].time_us = 5;
+  const TuneResult later = tune_now();
+  EXPECT_EQ(winner(later), 8);
+  EXPECT_EQ(later.timed, 3) << "the two that were left out, and the recorded winner, which is the default";
+  EXPECT_EQ(later.trials.size(), 4u);
+  EXPECT_FALSE(later.record.provenance.contains("neighbours"));
+}
+
 // As row programs of a cost class do.
 TEST_F(Tune, ARelatedProblemStartsFromTheWinner) {
   op.related_class = "costs alike";

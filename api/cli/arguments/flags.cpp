@@ -30,11 +30,6 @@ bool is_text_file(const std::filesystem::path& file) {
 
 }  // namespace
 
-void add_neighbours_first(CLI::App& command, bool& flag) {
-  command.add_flag("--neighbours-first", flag,
-                   "time a fifth of the candidates, chosen by records with near shapes; all if there are too few of them");
-}
-
 std::pair<std::string, std::string> split_pair(const std::string& text, std::string_view flag, std::string_view form) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())

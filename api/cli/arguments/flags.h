@@ -45,9 +45,6 @@ class ConfigFlag {
 CLI::Option* add_number(CLI::App& command, const std::string& flag, std::int64_t& number, std::int64_t least,
                         std::int64_t most, const std::string& meaning);
 
-/// Adds --neighbours-first.
-void add_neighbours_first(CLI::App& command, bool& flag);
-
 /// "NAME=REST" split at the first '='; throws Error(invalid_argument) that names the flag and the form it takes.
 std::pair<std::string, std::string> split_pair(const std::string& text, std::string_view flag, std::string_view form);
 

@@ -22,7 +22,7 @@ namespace {
 struct PrewarmFlags {
   EngineFlags engine;
   std::string spec, archs, gpus, effort = "full", budget = "10s";
-  bool compile_only = false, all_configs = false, neighbours_first = false, json = false;
+  bool compile_only = false, all_configs = false, json = false;
   RemoteFlag remote;
   std::string queue = "default";
   bool enqueue = false, wait = false;
@@ -65,7 +65,6 @@ int prewarm(const PrewarmFlags& flags) {
   settings.budget_s = parse_duration(flags.budget, "--budget");
   settings.jobs = static_cast<int>(flags.jobs);
   settings.all_configs = flags.all_configs;
-  settings.neighbours_first = flags.neighbours_first;
   if (!flags.compile_only && (flags.all_configs || !flags.archs.empty()))
     throw Error(ErrorCode::invalid_argument, flags.all_configs ? "--all-configs" : "--arch",
                 " needs --compile-only: tuning uses the GPU of this machine");
@@ -101,7 +100,6 @@ void add_prewarm(CLI::App& app, Parse& parse) {
   command->add_option("--gpus", flags->gpus, "GPUs that tune at the same time (default: the first)")->type_name("all|N,...");
   command->add_option("--effort", flags->effort, "how many candidates to try (default: full)")->type_name("quick|full");
   command->add_option("--budget", flags->budget, "tuning time for each problem (default: 10s)")->type_name("TIME");
-  add_neighbours_first(*command, flags->neighbours_first);
   add_number(*command, "--jobs", flags->jobs, 0, 1024,
              "compile threads, shared by the GPUs (default: one per core; for tuning, less one for each GPU)");
   command->add_flag("--enqueue", flags->enqueue, "leave the tuning to `tunesmith work` on other machines; needs no GPU");

@@ -25,7 +25,7 @@ struct TuneFlags {
   EngineFlags engine;
   std::string device = "auto", gpus, budget = "10s", effort = "full";
   std::int64_t jobs = 0;
-  bool force = false, neighbours_first = false, json = false, here = false, brief = false, turn = false;
+  bool force = false, json = false, here = false, brief = false, turn = false;
 };
 
 /// In the child of an engine: steps and every outcome are one line each (api/engine/tune_apart.h).
@@ -81,7 +81,6 @@ int tune_all(const std::vector<Problem>& problems, const TuneFlags& flags, const
   settings.budget_s = like.budget_s;
   settings.jobs = like.jobs;
   settings.force = like.force;
-  settings.neighbours_first = like.neighbours_first;
   settings.devices = flags.gpus.empty() ? std::vector{like.device} : parse_gpus(flags.gpus, count_gpus());
   std::vector<SpecProblem> asked;
   for (const Problem& problem : problems) asked.push_back({problem, ""});
@@ -114,7 +113,6 @@ int run_tune(const TuneFlags& flags) {
   request.budget_s = parse_duration(flags.budget, "--budget");
   request.jobs = static_cast<int>(flags.jobs);
   request.force = flags.force;
-  request.neighbours_first = flags.neighbours_first;
   if (flags.here) {
     request.problem = flags.problem->op().normalize(flags.problem->problem());
     catch_interrupts();
@@ -155,7 +153,6 @@ void add_tune(CLI::App& app, Parse& parse) {
         ->type_name("TIME");
     command.add_option("--effort", flags->effort, "how many candidates to try (default: full)")->type_name("quick|full");
     command.add_flag("--force", flags->force, "measure again even if there is a record");
-    add_neighbours_first(command, flags->neighbours_first);
     add_number(command, "--jobs", flags->jobs, 0, 1024,
                "compile threads, shared by the GPUs (default: one per core; for several problems, less one for each GPU)");
     command.add_option("--device", flags->device, "which GPU (default: the first)")->type_name("cuda|cuda:N");

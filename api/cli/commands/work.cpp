@@ -27,7 +27,7 @@ struct WorkFlags {
   EngineFlags engine;
   RemoteFlag remote;
   std::string queue = "default", gpus = "0", archs;
-  bool until_idle = false, compile_only = false, neighbours_first = false;
+  bool until_idle = false, compile_only = false;
   std::int64_t patience_s = 120, jobs = 0;
 };
 
@@ -38,8 +38,7 @@ std::string worker_name() {
 }
 
 /// The request for a child process, which finds out whether the remote cache has a record: its environment names it.
-TuneRequest request_of(const TuningJob& job, const std::string& device, int jobs, bool neighbours_first,
-                       const EngineOptions& options) {
+TuneRequest request_of(const TuningJob& job, const std::string& device, int jobs, const EngineOptions& options) {
   TuneRequest request;
   request.problem = job.asked.problem;
   request.device = device;
@@ -47,7 +46,6 @@ TuneRequest request_of(const TuningJob& job, const std::string& device, int jobs
   request.effort = job.settings.effort;
   request.budget_s = job.settings.budget_s;
   request.jobs = jobs;
-  request.neighbours_first = neighbours_first;
   return request;
 }
 
@@ -99,7 +97,7 @@ int work(const WorkFlags& flags) {
   local.remote.clear();
   const std::shared_ptr<Cache> cache = open_cache(local);
   // One thread of each GPU measures while the next job compiles.
-  const bool ahead = !flags.compile_only && !flags.neighbours_first;
+  const bool ahead = !flags.compile_only;
   const int jobs = compile_threads_per_gpu(static_cast<int>(flags.jobs), devices.size(), ahead ? 1 : 0);
   const QueueOutcome outcome = work_on_all(devices, [&](const std::string& device) {
     fleet::Queue queue(url, flags.queue);
@@ -115,7 +113,7 @@ int work(const WorkFlags& flags) {
           compile(job, flags, local);
           return Json();
         });
-      return std::make_unique<PendingTuning>(request_of(job, device, jobs, flags.neighbours_first, options), tune_in_child);
+      return std::make_unique<PendingTuning>(request_of(job, device, jobs, options), tune_in_child);
     };
     work.publish = [&] { fleet::push(url, *cache, {}); };  // a job is done when its results are on the server
     return work_on(queue, settings, work);
@@ -134,7 +132,6 @@ void add_work(CLI::App& app, Parse& parse) {
   command->add_flag("--until-idle", flags->until_idle, "end when no job waits or runs");
   command->add_option("--gpus", flags->gpus, "GPUs to tune on, one job on each at a time (default: 0)")
       ->type_name("all|N,...");
-  add_neighbours_first(*command, flags->neighbours_first);
   command->add_flag("--compile-only", flags->compile_only, "compile the configuration that will be selected; needs no GPU");
   command->add_option("--arch", flags->archs, "with --compile-only: architectures, e.g. sm_90a,sm_100a")
       ->type_name("ARCH,...");

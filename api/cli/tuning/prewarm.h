@@ -14,11 +14,10 @@ namespace tunesmith::cli {
 
 struct PrewarmSettings {
   Effort effort = Effort::full;
-  double budget_s = 10;           ///< per problem
-  int jobs = 0;                   ///< compile threads of all GPUs; 0: one per core (tune_ahead: less one for each GPU)
-  bool neighbours_first = false;  ///< tune_ahead: TuneOptions::neighbours_first
-  bool force = false;             ///< tune_ahead: TuneOptions::force
-  bool all_configs = false;       ///< compile_ahead: the whole search space
+  double budget_s = 10;      ///< per problem
+  int jobs = 0;              ///< compile threads of all GPUs; 0: one per core (tune_ahead: less one for each GPU)
+  bool force = false;        ///< tune_ahead: TuneOptions::force
+  bool all_configs = false;  ///< compile_ahead: the whole search space
   /// tune_ahead: GPUs to work on at the same time; empty: the engine's.
   std::vector<std::string> devices{};
 };

@@ -53,9 +53,7 @@ class TuneAhead {
     while (current) {
       current->tuning->give_turn();
       current->tuning->wait_until_compiled();
-      std::optional<Started> next;
-      // With neighbours first, the record of the problem that is measured now may choose the candidates of the next one.
-      if (!settings_.neighbours_first) next = start(device);
+      std::optional<Started> next = start(device);
       if (!collect(*current, device)) return;
       current = next ? std::move(next) : start(device);
     }
@@ -80,7 +78,6 @@ class TuneAhead {
     request.cache_file = options_.cache_file;
     request.effort = settings_.effort;
     request.force = settings_.force;
-    request.neighbours_first = settings_.neighbours_first;
     request.budget_s = settings_.budget_s;
     request.jobs = compile_threads_per_gpu(settings_.jobs, used_gpus(), 1);
     return request;

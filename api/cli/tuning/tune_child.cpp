@@ -71,7 +71,6 @@ Json tune_here(const TuneRequest& request, const EngineOptions& options) {
   settings.budget_s = request.budget_s;
   settings.jobs = request.jobs;
   settings.force = request.force;
-  settings.neighbours_first = request.neighbours_first;
   settings.cancel = &interrupted();
   settings.before_device = request.before_device;
   settings.compiled = request.compiled;
@@ -114,8 +113,6 @@ Json tuning_facts(const Problem& problem, const DeviceInfo& device, const TuneRe
           {"winner_compile_ms", result.winner_compile_ms},
           {"verified", result.verified},
           {"timed", result.timed},
-          {"neighbours", result.neighbours},
-          {"why_all_tried", result.why_all_tried},
           {"disturbed", disturbance_text(record)},
           {"wall_s", result.wall_s},
           {"compile_s", result.compile_s},
@@ -131,8 +128,6 @@ Json tune_in_child(const TuneRequest& request) {
                                      text(Value(request.budget_s)) + "s", "--jobs", std::to_string(request.jobs)});
   if (!request.cache_file.empty()) arguments.insert(arguments.end(), {"--cache", request.cache_file.string()});
   if (request.force) arguments.emplace_back("--force");
-  if (request.neighbours_first) arguments.emplace_back("--neighbours-first");
-
   if (request.turn != nullptr) arguments.emplace_back("--turn");
 
   ChildCommand command{.program = "/proc/self/exe", .arguments = std::move(arguments)};

@@ -22,7 +22,6 @@ struct TuneRequest {
   double budget_s = 10;
   int jobs = 0;
   bool force = false;
-  bool neighbours_first = false;
   std::function<void(int, int, const std::string&)> observer{};  ///< called for each step, as TuneOptions::progress is
   std::function<void()> before_device{};                         ///< tune_here: TuneOptions::before_device
   std::function<void()> compiled{};                              ///< TuneOptions::compiled

@@ -39,13 +39,6 @@ std::string time_text(const Json& result) {
          (rate.is_null() ? "" : ", " + fixed(rate, 0) + " GB/s");
 }
 
-std::string neighbours_text(const Json& result) {
-  if (const int count = result["neighbours"]; count > 0)
-    return "the trials of " + std::to_string(count) + " near records chose the candidates";
-  const std::string why = result["why_all_tried"];
-  return why.empty() ? "" : "all candidates were tried: " + why;
-}
-
 }  // namespace
 
 void print(const Problem& problem, const Json& result) {
@@ -61,7 +54,6 @@ void print(const Problem& problem, const Json& result) {
                                 std::to_string(result["candidates"].get<int>()) + " candidates timed in " +
                                 fixed(result["wall_s"], 2) + " s (compiling " + fixed(result["compile_s"], 2) + " s)"
                           : "a record exists; --force measures again"},
-      {"neighbours", neighbours_text(result)},
       {"disturbed", result["disturbed"]},
       {"cache", result["cache"]},
   });

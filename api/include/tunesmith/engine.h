@@ -63,9 +63,6 @@ struct EngineOptions {
   double tune_share = 0.1;
   /// Seconds of tuning that are allowed before the share counts. Default 5.
   double tune_allowance_s = 5;
-  /// Times only a fifth of the candidates of a new key, chosen by the trials of records with near shapes; the whole search
-  /// space if these are few or disagree. Default false: what it loses has not been measured on enough shapes yet.
-  bool neighbours_first = false;
   /// Tunes every key in a child process. By default, only problems with user functions (score_mod, mask_mod) are tuned in
   /// one, because they may fault or never end, and a fault makes the CUDA context of its process useless. A child process
   /// costs some 0.5 s and 0.5 GB of device memory while it runs. Default false.

@@ -140,15 +140,6 @@ TEST(TuneAhead, TheNextProblemCompilesWhileOneIsMeasured) {
   EXPECT_GE(pipeline.compiled_meanwhile, 5);
 }
 
-TEST(TuneAhead, WithNeighboursFirstTheyTakeTurns) {
-  Pipeline pipeline;
-  PrewarmSettings settings;
-  settings.neighbours_first = true;
-  const auto tune_one = [&](const TuneRequest& request) { return pipeline.tune(request); };
-  EXPECT_EQ(tune_ahead(some_problems(5), settings, {}, tune_one).done, 5);
-  EXPECT_EQ(pipeline.compiled_meanwhile, 0) << "the list of a problem depends on the record of the one before";
-}
-
 TEST(TuneAhead, AProblemThatWaitsForItsTurnEndsWhenAnotherGpuGivesUp) {
   PrewarmSettings settings;
   settings.devices = {"cuda:0", "cuda:1"};

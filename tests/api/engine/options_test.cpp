@@ -60,7 +60,6 @@ TEST_F(Environment, EmptyGivesTheDefaults) {
   EXPECT_EQ(options.device, "auto");
   EXPECT_EQ(options.mode, Mode::tune);
   EXPECT_EQ(options.effort, Effort::quick);
-  EXPECT_FALSE(options.neighbours_first);
   EXPECT_TRUE(options.cache_file.empty());  // without a home folder there is no cache file
   EXPECT_TRUE(options.system_caches.empty());
   EXPECT_EQ(options.shipped_cache, EngineOptions::default_shipped_cache());

@@ -53,7 +53,7 @@ std::string own_arguments() {
     const std::string arguments = own_arguments();
     for (const char* expected :
          {"tune attention --here --brief ", "--option seq_q=1 ", "--option score_mod=__device__ float ", "--device cuda:0 ",
-          "--effort quick ", "--budget 0.1s ", "--neighbours-first "})
+          "--effort quick ", "--budget 0.1s "})
       if (arguments.find(expected) == std::string::npos) _exit(4);
     for (const auto& [variable, value] : {std::pair("TUNESMITH_CACHE", ""), {"TUNESMITH_SYSTEM_CACHE", "/a.db:/b.db"}})
       if (std::getenv(variable) == nullptr || std::getenv(variable) != std::string_view(value)) _exit(5);
@@ -95,7 +95,6 @@ class TuningProcess : public testing::Test {
     options.tuner_program = "/proc/self/exe";
     options.tune_budget_s = 0.1;
     options.tune_share = 1;
-    options.neighbours_first = true;
     options.system_caches = {"/a.db"};
     options.shipped_cache = "/b.db";
     return options;
