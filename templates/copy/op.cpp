@@ -92,11 +92,11 @@ Config ParsedCopy::default_config(const DeviceInfo& device) const {
   CopyConfig config;
   config.vectors = large ? 1 : 4;
   if (suits_evict_last(shape_.bytes(), device)) config.load = LoadHint::evict_last;
-  return complete_config(device, {config_fields(config)});
+  return {config_fields(config)};
 }
 
 Config ParsedCopy::complete_config(const DeviceInfo& device, const Config& partial) const {
-  Config config{config_fields(CopyConfig())};
+  Config config = default_config(device);
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   const CopyConfig typed = read_config<CopyConfig>(config.fields);
   if (const std::string reason = why_not(typed, shape_, device); !reason.empty())

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "templates/half.h"
@@ -16,10 +17,12 @@ namespace {
 double logit_error(const Settings& settings, double logit) {
   if (!std::isfinite(logit)) return 0;
   const double rounding = errors_of(settings).rounding;
+  const double denormal = settings.wide() ? std::numeric_limits<double>::denorm_min()
+                                          : static_cast<double>(std::numeric_limits<float>::denorm_min());
   double error = 0;
-  if (settings.scale != 1) error += rounding * std::fabs(logit);
-  // Roundings of the quotient and the product, and tanh's two units.
-  if (settings.softcap != 0) error += 8 * rounding * std::fabs(logit);
+  if (settings.scale != 1) error += rounding * std::fabs(logit) + denormal;
+  // Roundings of the quotient and the product, and tanh's two units. The cap multiplies the error of the quotient.
+  if (settings.softcap != 0) error += 8 * rounding * std::fabs(logit) + (1 + settings.softcap) * denormal;
   return error;
 }
 
