@@ -305,6 +305,17 @@ std::vector<FieldInfo> Description::field_infos() const {
   return infos;
 }
 
+std::vector<DescribedField> Description::described_fields() const {
+  std::vector<DescribedField> described;
+  for (const Entry& entry : fields_) {
+    std::optional<Value> value = entry.get();
+    if (value) value = entry.generic(*value);
+    described.push_back({entry.name, entry.access->kind, entry.facts, entry.option, entry.access->optional, entry.words(),
+                         std::move(value)});
+  }
+  return described;
+}
+
 std::string Description::dim_text(const Extent& extent) const {
   if (extent.field == nullptr) return extent.text.empty() ? std::to_string(extent.value) : std::string(extent.text);
   std::string text(name_of(extent.field));

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # pack.sh [FOLDER]: builds the device preset and packs what a GPU machine needs of it, without debug information, in
-# FOLDER.tar.xz (default build/gpu): the command line, the shipped records, libtunesmith.so, the tests with the label gpu and
-# the benchmarks, laid out like a build folder. On the other machine, in a checkout anywhere:
+# FOLDER.tar.xz (default build/gpu): the command line, the shipped records, libtunesmith.so, the tests with the label gpu,
+# random_problems and the benchmarks, laid out like a build folder. On the other machine, in a checkout anywhere:
 #
 #   tar -xf build/gpu.tar.xz; scripts/demo.sh build/gpu; scripts/gpu_tests.sh build/gpu; scripts/bench.sh build/gpu
 set -euo pipefail
@@ -13,13 +13,13 @@ package=${1:-build/gpu}
 archive=$package.tar.xz
 rm -rf "$package" "$archive" # an archive of an earlier commit is not carried by mistake while this one is being built
 cmake --preset device
-cmake --build --preset device --target gpu_tests tunesmith_cli tunesmith tunesmith_shipped tunesmith_bench tunesmith_cold_start \
+cmake --build --preset device --target gpu_tests random_problems tunesmith_cli tunesmith tunesmith_shipped tunesmith_bench tunesmith_cold_start \
   tunesmith_changing_shapes tunesmith_specialize
 
 mkdir -p "$package"/{api/cli,share/tunesmith,tests,bench}
 cp "$build/api/cli/tunesmith" "$package/api/cli/"
 cp "$build/share/tunesmith/shipped.db" "$package/share/tunesmith/"
-cp "$build"/tests/*_gpu_test "$package/tests/"
+cp "$build"/tests/*_gpu_test "$build/tests/random_problems" "$package/tests/"
 cp -P "$build"/api/libtunesmith.so* "$package/api/"
 cp "$build"/bench/tunesmith_{bench,cold_start,changing_shapes,specialize} "$package/bench/"
 benchmark=$(ldd "$build/bench/tunesmith_bench" | awk '/libbenchmark/ {print $3}')

@@ -46,6 +46,10 @@ class DescribedOp : public Op {
     return parsed(typed);
   }
 
+  std::vector<DescribedField> describe_fields(const Fields& known) const override {
+    const Typed typed = partial(known);
+    return Description(typed).described_fields();
+  }
   std::vector<ArrayInfo> describe_arrays(const Fields& known) const override {
     const Typed typed = partial(known);
     return Description(typed).array_infos(true);

@@ -222,6 +222,11 @@ class Op {
   /// The normal form of a problem. Throws as parse() does.
   Problem normalize(const Problem& problem) const;
 
+  /// Returns the fields of a partially known problem with the limits that follow from its other fields. Checks types only.
+  virtual std::vector<DescribedField> describe_fields(const Fields& known) const {
+    static_cast<void>(known);
+    return {};
+  }
   /// Returns the arrays of a partially known problem, absent ones included (ArrayInfo::present); extents of unknown fields
   /// have their defaults. Checks types only.
   virtual std::vector<ArrayInfo> describe_arrays(const Fields& known) const {

@@ -13,7 +13,7 @@ namespace tunesmith {
 class Verifier {
  public:
   /// Fills the inputs: edge-case rows first, random ones after them. Throws Error(out_of_memory).
-  Verifier(const ParsedProblem& verification_problem, Device& device, std::uint64_t seed);
+  Verifier(const ParsedProblem& verification_problem, Device& device, std::uint64_t seed, const ChangeInputs& change = {});
 
   /// See verify(). `executable` must have been built for the verification problem. Throws Error(device_failed) when it
   /// cannot be launched or faults.

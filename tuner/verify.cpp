@@ -33,7 +33,7 @@ std::size_t first_mismatch(const std::byte* a, const std::byte* b, std::size_t b
 
 }  // namespace
 
-Verifier::Verifier(const ParsedProblem& verification_problem, Device& device, std::uint64_t seed)
+Verifier::Verifier(const ParsedProblem& verification_problem, Device& device, std::uint64_t seed, const ChangeInputs& change)
     : problem_(verification_problem), device_(device) {
   std::vector<HostArray> inputs;
   for (ArrayInfo& info : verification_problem.arrays()) {
@@ -52,6 +52,7 @@ Verifier::Verifier(const ParsedProblem& verification_problem, Device& device, st
   }
   for (Guarded& array : arrays_) inputs.push_back({array.info, array.elements(array.input)});
   verification_problem.fill_inputs(seed, InputKind::edge_cases, inputs);
+  if (change) change(inputs);
 }
 
 void Verifier::complete_inputs(const Executable& executable) {
@@ -184,8 +185,8 @@ CheckResult Verifier::check(const Executable& executable) {
 }
 
 CheckResult verify(const ParsedProblem& verification_problem, const Executable& executable, Device& device,
-                   std::uint64_t seed) {
-  return Verifier(verification_problem, device, seed).check(executable);
+                   std::uint64_t seed, const ChangeInputs& change) {
+  return Verifier(verification_problem, device, seed, change).check(executable);
 }
 
 }  // namespace tunesmith

@@ -18,6 +18,12 @@ ParsedProblemPtr ShippedProgramOp::parse(const Problem& problem) const {
   return row_program_.parse({std::string(row_program_.name()), with_program(problem.fields)});
 }
 
+std::vector<DescribedField> ShippedProgramOp::describe_fields(const Fields& known) const {
+  std::vector<DescribedField> fields = row_program_.describe_fields(with_program(known));
+  std::erase_if(fields, [](const DescribedField& field) { return field.name == "program"; });
+  return fields;
+}
+
 std::vector<ArrayInfo> ShippedProgramOp::describe_arrays(const Fields& known) const {
   return row_program_.describe_arrays(with_program(known));
 }

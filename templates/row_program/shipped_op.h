@@ -20,6 +20,7 @@ class ShippedProgramOp final : public Op {
   std::vector<FieldInfo> problem_fields() const override;
   std::vector<FieldInfo> config_fields() const override { return row_program_.config_fields(); }
   ParsedProblemPtr parse(const Problem& problem) const override;
+  std::vector<DescribedField> describe_fields(const Fields& known) const override;
   std::vector<ArrayInfo> describe_arrays(const Fields& known) const override;
   Fields infer_fields(const Fields& known, std::string_view array, std::span<const std::int64_t> shape) const override;
 

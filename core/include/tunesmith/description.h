@@ -104,6 +104,16 @@ const FieldAccess& field_access() {
   return access;
 }
 
+/// A field of a described object with its limits, for programs that make problems. `value` is in the generic form.
+struct DescribedField {
+  std::string_view name;
+  FieldKind kind = FieldKind::integer;
+  FieldFacts facts{};
+  bool option = false, optional = false;
+  std::vector<std::string_view> choices{};  ///< allowed strings; empty for numbers
+  std::optional<Value> value{};             ///< of this object; nothing: absent
+};
+
 /// The fields and arrays of one object. It refers to the object's members: the object must outlive it and stay in place.
 class Description {
  public:
@@ -153,6 +163,7 @@ class Description {
   Fields given_form(const Description& defaults) const;
 
   std::vector<FieldInfo> field_infos() const;
+  std::vector<DescribedField> described_fields() const;
   /// Returns the arrays in launch order; with `all`, also those that the problem does not use.
   std::vector<ArrayInfo> array_infos(bool all = false) const;
   /// Returns the arrays in launch order without what only a reader needs: meaning, dims, alignment_field, in_place_field.

@@ -1,0 +1,20 @@
+#pragma once
+// Checks of a random case that need no compiler: parsing, keys, configurations, sources, launch plans.
+
+#include <optional>
+#include <string>
+
+#include "tests/random/case.h"
+
+namespace tunesmith::test {
+
+struct Checked {
+  std::string failure{};       ///< empty: all is right
+  ParsedProblemPtr problem{};  ///< nullptr: the problem is invalid, as it should be, or a check failed
+  Config config{};             ///< complete
+};
+
+/// `sources`: also renders, which takes milliseconds.
+Checked check_description(const RandomCase& random_case, const DeviceInfo& device, bool sources);
+
+}  // namespace tunesmith::test

@@ -1,0 +1,85 @@
+// random_problems: draws problems of all operations at random and checks them, for as long as asked.
+//   random_problems [--device host|cuda] [--minutes M] [--run N] [--jobs J] [--op NAME] [--large] [--check-only]
+//                   [--all-candidates] [--candidates N] [--no-shrink] [--hang SECONDS]
+//   random_problems [--device host|cuda] --seed N | --case LINE | --cases FILE
+// --run: the seeds of all problems follow from it; without it, a fresh one is printed. Ends with status 1 if a problem
+// failed.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "tests/random/chance.h"
+#include "tests/random/session.h"
+
+int main(int count, char** arguments) {
+  using namespace tunesmith::test;
+  SessionOptions options;
+  options.jobs = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options.run = mixed(static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()), "run");
+  bool replays = false;
+  for (int i = 1; i < count; ++i) {
+    const std::string flag = arguments[i];
+    const auto value = [&]() -> std::string {
+      if (i + 1 < count) return arguments[++i];
+      std::fprintf(stderr, "random_problems: %s needs a value\n", flag.c_str());
+      std::exit(2);
+    };
+    const auto number = [&] { return std::strtoull(value().c_str(), nullptr, 0); };
+    if (flag == "--device")
+      options.device = value();
+    else if (flag == "--minutes")
+      options.minutes = std::strtod(value().c_str(), nullptr);
+    else if (flag == "--run")
+      options.run = number();
+    else if (flag == "--jobs")
+      options.jobs = static_cast<int>(number());
+    else if (flag == "--op")
+      options.op = value();
+    else if (flag == "--seed")
+      options.seeds.push_back(number());
+    else if (flag == "--case")
+      options.cases.push_back(value());
+    else if (flag == "--cases") {
+      replays = true;
+      std::ifstream file(value());
+      for (std::string line; std::getline(file, line);)
+        if (!line.empty() && line[0] != '#') options.cases.push_back(line);
+    } else if (flag == "--large")
+      options.large = true;
+    else if (flag == "--check-only")
+      options.check_only = true;
+    else if (flag == "--all-candidates")
+      options.all_candidates = true;
+    else if (flag == "--candidates")
+      options.candidates = static_cast<int>(number());
+    else if (flag == "--no-shrink")
+      options.shrink = false;
+    else if (flag == "--hang")
+      options.hang_s = std::strtod(value().c_str(), nullptr);
+    else {
+      std::fprintf(stderr, "random_problems: unknown argument '%s'\n", flag.c_str());
+      return 2;
+    }
+  }
+  if (replays && options.cases.empty()) {
+    std::printf("random_problems: no cases\n");
+    return 0;
+  }
+  if (options.seeds.empty() && options.cases.empty())
+    std::printf("random_problems: --device %s --run 0x%llx --minutes %g --jobs %d\n", options.device.c_str(),
+                static_cast<unsigned long long>(options.run), options.minutes, options.jobs);
+  else
+    options.jobs = std::min<int>(options.jobs, static_cast<int>(options.seeds.size() + options.cases.size()));
+  const SessionResult result = run_session(options);
+  std::printf(
+      "random_problems: %lld drawn, %lld of them invalid, %lld kernels, %lld verified launches, %lld failed, %lld of "
+      "known faults\n",
+      static_cast<long long>(result.drawn), static_cast<long long>(result.invalid), static_cast<long long>(result.kernels),
+      static_cast<long long>(result.launches), static_cast<long long>(result.failures), static_cast<long long>(result.open));
+  return result.failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,53 @@
+#pragma once
+// Runs random cases on the host executor or on a GPU and compares them with float64.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/engine/parts.h"
+#include "tests/random/checks.h"
+
+namespace tunesmith::test {
+
+struct RunOptions {
+  bool large = false;           ///< on problems of large_sizes
+  bool all_candidates = false;  ///< verifies every candidate of the search
+  bool graphs = true;           ///< captures some launches; on a GPU only
+};
+
+class Runner {
+ public:
+  /// Opens "host" or "cuda". Throws Error(no_device).
+  explicit Runner(const std::string& device);
+  ~Runner();
+
+  const DeviceInfo& info() const noexcept;
+  bool on_host() const noexcept { return info().kind == DeviceInfo::Kind::host; }
+
+  struct Run {
+    RandomCase random_case;  ///< after a failure: what failed, which may have other values and sizes than what was drawn
+    Checked checked;
+    std::string failure{};
+    int launches = 0;        ///< problems that were verified
+    std::uint64_t seed = 0;  ///< that drew the case; 0: unknown
+  };
+  /// Compiles the cases, in one run of the host compiler, and runs them. `started(run)` is called before each.
+  void run(std::vector<Run>& runs, const RunOptions& options, const std::function<void(const Run&)>& started);
+
+  /// A device failure has destroyed the context: nothing more can run in this process.
+  bool broken() const noexcept { return broken_; }
+
+ private:
+  void run_one(Run& run, const std::shared_ptr<Module>& module, const RunOptions& options);
+  std::string verify_variants(Run& run, const std::shared_ptr<Module>& module, const RunOptions& options);
+  std::string verify_candidates(Run& run, const RunOptions& options);
+  std::shared_ptr<Module> compile(const ParsedProblem& problem, const Config& config);
+
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<Compiler> compiler_;
+  bool broken_ = false;
+};
+
+}  // namespace tunesmith::test
