@@ -1,39 +1,11 @@
-// Shared by all attention kernels: parameters, the shape they are specialized for, addresses of sequences, and visibility of
-// keys.
+// Shared by all attention kernels: stores of outputs, and visibility of keys.
 #pragma once
 
-#include "attention/params.cuh"
+#include "attention/sequence.cuh"
 #include "device/reduce.cuh"
 #include "device/vector.cuh"
 
 namespace tunesmith {
-
-/// Causal mask alignment; also applies to windows and ALiBi distances.
-enum class Diagonal {
-  top_left,      ///< query i and key i have the same position
-  bottom_right,  ///< the last query and the last key have the same position
-};
-
-struct AttentionShape {
-  int head_dim, head_dim_v;
-  int q_vector, k_vector, v_vector, o_vector;  ///< elements per access; all rows start at a multiple of them
-  Diagonal diagonal;
-  bool varlen;
-  bool bounded_left,
-      bounded_right;  ///< keys too far before, or after, a query's position are masked; causal masks bound the right
-  bool softcap, alibi, sinks;
-  bool score_mod, mask_mod;
-  bool dropout;
-};
-
-/// Compile-time choices of the generated source, so that it contains only the code of enabled options:
-///   Tiles<most_q, tile_kv>     KeyTiles, or MaskedKeyTiles with a mask_mod
-///   Ring<tile_q, ...>          QueryRing, or MaskedQueryRing with a mask_mod, for backward kernels on wgmma
-///   Cap, CapSteps, Bias, BiasSteps, Sink  SoftCap, SoftCapSteps, Alibi, AlibiSteps and Sinks, if the shape has them
-///   Chunks                     AlignedChunks or UnalignedChunks, for kernels on mma.sync
-///   Dropped                    DroppedPairs, with dropout
-template <const AttentionShape& shape>
-struct AttentionFeatures;
 
 /// Without dropout.
 struct NoDropout {
@@ -58,34 +30,6 @@ struct DroppedOf<shape, true> {
 
 constexpr float log2_e = 1.44269504088896341f;
 constexpr float ln_2 = 0.693147180559945309f;
-
-/// The queries and keys of one sequence.
-struct Sequence {
-  int64 q_start, kv_start;  ///< start in the packed arrays; 0 otherwise
-  int seq_q, seq_kv;
-};
-
-template <const AttentionShape& shape>
-__device__ __forceinline__ Sequence sequence_of(const AttentionParams& params, int batch) {
-  if constexpr (shape.varlen) {
-    const int q_start = params.cu_seqlens_q[batch], kv_start = params.cu_seqlens_kv[batch];
-    return {q_start, kv_start, params.cu_seqlens_q[batch + 1] - q_start, params.cu_seqlens_kv[batch + 1] - kv_start};
-  }
-  return {0, 0, params.seq_q, params.seq_kv};
-}
-
-/// Returns the address of position 0 of the sequence and head.
-template <const AttentionShape& shape, typename Element>
-__device__ __forceinline__ Element* head_of(Element* base, const AttentionStrides& strides, int64 start, int batch,
-                                            int head) {
-  return base + (shape.varlen ? start * strides.seq : batch * strides.batch) + head * strides.head;
-}
-
-template <const AttentionShape& shape>
-__device__ __forceinline__ float* lse_of(const AttentionParams& params, const Sequence& sequence, int batch, int head) {
-  if constexpr (shape.varlen) return params.lse + head * params.total_q + sequence.q_start;
-  return params.lse + (static_cast<int64>(batch) * params.heads + head) * params.seq_q;
-}
 
 /// Stores 2 to 16 bytes in one access.
 template <typename Element, int count>

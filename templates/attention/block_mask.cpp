@@ -19,8 +19,9 @@ std::string asserts(const std::string& name, std::int64_t value) {
 BlockMaskLayout BlockMaskLayout::of(const Settings& settings) {
   BlockMaskLayout layout;
   if (settings.mask_mod.empty()) return layout;
-  // Packed sequences have lengths of their own.
-  const bool one_for_batches = !settings.varlen && !mask_may_use(settings.mask_mod, MaskPlace::batch);
+  // Packed sequences, and those with lengths in device memory, have lengths of their own.
+  const bool one_for_batches =
+      !settings.varlen && !settings.kv_lengths && !mask_may_use(settings.mask_mod, MaskPlace::batch);
   layout.batches = one_for_batches ? 1 : settings.batch;
   layout.heads = mask_may_use(settings.mask_mod, MaskPlace::head) ? settings.heads : 1;
   layout.rows = tiles(settings.seq_q);
@@ -33,8 +34,9 @@ BlockMaskLayout BlockMaskLayout::of(const AttentionProblem& problem) {
   sizes.batch = problem.batch;
   sizes.heads = problem.heads;
   sizes.seq_q = problem.seq_q;
-  sizes.seq_kv = problem.seq_kv.value_or(problem.seq_q);
+  sizes.seq_kv = problem.seq_kv.value_or(problem.page_size ? most_paged_keys(problem) : problem.seq_q);
   sizes.varlen = problem.varlen;
+  sizes.kv_lengths = has_kv_lengths(problem);
   sizes.mask_mod = problem.mask_mod;
   return of(sizes);
 }

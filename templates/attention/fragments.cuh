@@ -3,6 +3,7 @@
 #pragma once
 
 #include "attention/quads.cuh"
+#include "attention/rows.cuh"
 #include "device/matrix.cuh"
 
 namespace tunesmith {
@@ -16,25 +17,28 @@ struct AlignedChunks {
   }
 };
 
-/// Copies rows [first, first + rows) of a head, `width` elements each, to a swizzled tile `tile_at` bytes from `shared`;
+/// Copies rows [first, first + rows) of `source`, `width` elements each, to a swizzled tile `tile_at` bytes from `shared`;
 /// rows from `end` on become zeros. `threads` threads call it. Complete after async_copy_wait and a barrier of them.
-template <typename Chunks, typename Element, int threads, int rows, int width, int vector>
-__device__ __forceinline__ void copy_rows(const Element* head, int64 stride, int first, int end, unsigned char* shared,
-                                          int tile_at, int thread) {
+template <typename Chunks, int threads, int rows, int width, int vector, typename Rows>
+__device__ __forceinline__ void copy_rows(const Rows& source, int first, int end, unsigned char* shared, int tile_at,
+                                          int thread) {
+  using Element = typename Rows::Element;
   constexpr int per_row = width / 8, chunks = rows * per_row, iterations = (chunks + threads - 1) / threads;
-  // If each thread stays in its column, its address advances by a constant.
+  // If each thread stays in its column, an address follows from the one before.
   constexpr bool straight = threads % per_row == 0;
-  const Element* source = head + (first + thread / per_row) * stride + thread % per_row * 8;
+  const auto tile = source.template tile<rows>(first, end);
+  const auto steps = tile.template steps<(straight ? iterations : 1), threads / per_row>(first + thread / per_row, end);
+  const Element* address = steps.first() + thread % per_row * 8;
 #pragma unroll(iterations <= 16 ? iterations : 8)
   for (int i = 0; i < iterations; ++i) {
     const int number = thread + i * threads, row = number / per_row, chunk = number % per_row;
-    if constexpr (!straight) source = head + (first + row) * stride + chunk * 8;
+    if constexpr (!straight) address = tile.start + tile.offset(first + row, end) + chunk * 8;
     if (chunks % threads == 0 || number < chunks) {
       const int place = tile_at + swizzled<2 * width>(row, chunk);
       const bool there = first + row < end;
-      Chunks::template copy<Element, vector>(shared, place, source, there);
+      Chunks::template copy<Element, vector>(shared, place, address, there);
     }
-    if constexpr (straight) source += threads / per_row * stride;
+    if constexpr (straight) address += steps.after(i);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "templates/attention/block_mask.h"
+#include "templates/attention/kv_layout.h"
 #include "templates/attention/op.h"
 #include "templates/half.h"
 #include "templates/sampling.h"
@@ -90,6 +91,9 @@ void attention::fill_inputs(const Settings& settings, std::uint64_t seed, bool e
                      }
                    });
   }
+  fill_pages(settings, seed + 14, edge_cases, arrays);
+  if (edge_cases)
+    for (const Side side : {Side::k, Side::v}) fill_unused_positions(settings, side, arrays);
   std::int64_t shortest = 8;
   for (const Aux& aux : settings.aux)
     if (aux.is_array) shortest = std::max<std::int64_t>(1, std::min(shortest, aux.length(settings.dimensions())));

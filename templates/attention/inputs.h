@@ -12,10 +12,10 @@ namespace tunesmith::attention {
 /// Visits every (batch entry, position, head) of a tensor of this side's shape with the offset of its first element.
 template <typename Visit>
 void over_positions(const Settings& settings, Side side, const Tensor& tensor, const Visit& visit) {
-  const std::int64_t batch = settings.varlen ? 1 : settings.batch;
-  for (std::int64_t b = 0; b < batch; ++b)
-    for (std::int64_t s = 0; s < settings.positions(side); ++s)
-      for (std::int64_t h = 0; h < settings.heads_of(side); ++h) visit(b, s, h, settings.element(tensor, b, s, h));
+  const Extents extent = settings.extents(side);
+  for (std::int64_t b = 0; b < extent.entries; ++b)
+    for (std::int64_t s = 0; s < extent.rows; ++s)
+      for (std::int64_t h = 0; h < extent.heads; ++h) visit(b, s, h, settings.element(tensor, b, s, h));
 }
 
 /// Fills the arrays that the forward pass reads; q, k and v come first. With edge cases, some queries hold NaN or infinity.

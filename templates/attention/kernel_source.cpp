@@ -111,6 +111,12 @@ Params parameters_of(const Settings& settings) {
   return params;
 }
 
+AttentionPages pages_of(const Settings& settings) {
+  AttentionPages pages{};
+  pages.table_stride = settings.table_stride;
+  return pages;
+}
+
 AttentionDropout dropout_of(const Settings& settings) {
   AttentionDropout dropout{};
   dropout.seed = static_cast<std::uint64_t>(settings.dropout_seed);
@@ -123,7 +129,8 @@ AttentionDropout dropout_of(const Settings& settings) {
 std::uint32_t pointer_offset(std::string_view array, const Settings& settings) {
   for (std::size_t i = 0; i < settings.aux.size(); ++i)
     if (array == settings.aux[i].name) return static_cast<std::uint32_t>(offsetof(Params, aux) + i * sizeof(std::uint64_t));
-  static constexpr std::array<ArrayPlace, 10> places{{{"q", offsetof(Params, q)},
+  constexpr std::size_t pages_at = offsetof(AttentionPagedParams, pages);
+  static constexpr std::array<ArrayPlace, 12> places{{{"q", offsetof(Params, q)},
                                                       {"k", offsetof(Params, k)},
                                                       {"v", offsetof(Params, v)},
                                                       {"o", offsetof(Params, o)},
@@ -132,7 +139,9 @@ std::uint32_t pointer_offset(std::string_view array, const Settings& settings) {
                                                       {"sinks", offsetof(Params, sinks)},
                                                       {"cu_seqlens_q", offsetof(Params, cu_seqlens_q)},
                                                       {"cu_seqlens_kv", offsetof(Params, cu_seqlens_kv)},
-                                                      {"block_mask", offsetof(Params, block_mask)}}};
+                                                      {"block_mask", offsetof(Params, block_mask)},
+                                                      {"block_table", pages_at + offsetof(AttentionPages, block_table)},
+                                                      {"kv_lengths", pages_at + offsetof(AttentionPages, kv_lengths)}}};
   return offset_of(array, places);
 }
 
@@ -143,40 +152,32 @@ std::string shape_text(const Settings& settings) {
     text += member(std::string(side_names[static_cast<std::size_t>(side)]) + "_vector", settings.vector(side));
   text += member("diagonal",
                  std::string("tunesmith::Diagonal::") + (settings.causal == Causal::top_left ? "top_left" : "bottom_right"));
-  const auto flag = [&](bool there, const char* name) {
-    if (there) text += member(name, true);
-  };
-  flag(settings.varlen, "varlen");
-  flag(settings.bounded_left(), "bounded_left");
-  flag(settings.bounded_right(), "bounded_right");
-  flag(settings.softcap != 0, "softcap");
-  flag(settings.alibi, "alibi");
-  flag(settings.sinks, "sinks");
-  flag(!settings.score_mod.empty(), "score_mod");
-  flag(!settings.mask_mod.empty(), "mask_mod");
-  flag(settings.dropout > 0, "dropout");
-  return text + "};\n\n";
+  return text + options_flags(settings) + "};\n\n";
 }
 
 std::string features_text(const Settings& settings, const FeatureUse& use) {
-  std::string text =
-      "template <>\nstruct tunesmith::AttentionFeatures<shape> {\n  template <int most_q, int tile_kv>\n"
-      "  using Tiles = tunesmith::" +
-      std::string(settings.mask_mod.empty() ? "" : "Masked") + "KeyTiles<shape, most_q, tile_kv>;\n";
-  if (use.ring)
-    text += "  template <int tile_q, int tile_kv, bool ordered, int head_split>\n  using Ring = tunesmith::" +
-            std::string(settings.mask_mod.empty() ? "" : "Masked") +
-            "QueryRing<shape, tile_q, tile_kv, ordered, head_split>;\n";
-  const auto add = [&](bool there, const std::string& name, const std::string& type) {
-    if (there) text += "  using " + name + " = tunesmith::" + type + ";\n";
+  std::string text = "template <>\nstruct tunesmith::AttentionFeatures<shape> {\n";
+  const auto add = [&](const std::string& name, const std::string& type) {
+    text += "  using " + name + " = tunesmith::" + type + ";\n";
   };
-  add(settings.softcap != 0, "Cap", "SoftCap");
-  add(settings.softcap != 0 && use.steps, "CapSteps", "SoftCapSteps");
-  add(settings.alibi, "Bias", "Alibi");
-  add(settings.alibi && use.steps, "BiasSteps", "AlibiSteps");
-  add(settings.sinks && use.sinks, "Sink", "Sinks");
-  add(settings.dropout > 0, "Dropped", "DroppedPairs");
-  add(use.chunks != Chunks::none, "Chunks", use.chunks == Chunks::aligned ? "AlignedChunks" : "UnalignedChunks");
+  const std::string masked = settings.mask_mod.empty() ? "" : "Masked";
+  const std::string packed = settings.varlen ? "true" : "false";
+  add("Lengths", settings.kv_lengths ? "DeviceLengths<" + packed + ">" : settings.varlen ? "PackedLengths" : "FixedLengths");
+  if (use.rows) {
+    text += "  template <typename Element>\n";
+    add("KeyValues", std::string(settings.page_size > 0 ? "Paged" : "Contiguous") + "KeyValues<Element, shape>");
+  }
+  text += "  template <int most_q, int tile_kv>\n";
+  add("Tiles", masked + "KeyTiles<shape, most_q, tile_kv>");
+  if (use.ring) {
+    text += "  template <int tile_q, int tile_kv, bool ordered, int head_split>\n";
+    add("Ring", masked + "QueryRing<shape, tile_q, tile_kv, ordered, head_split>");
+  }
+  for (const Option& option : all_options())
+    for (const Feature& feature : option.features)
+      if (feature.name != nullptr && option.value(settings) != 0 && (feature.only_with == nullptr || use.*feature.only_with))
+        add(feature.name, feature.type);
+  if (use.chunks != Chunks::none) add("Chunks", use.chunks == Chunks::aligned ? "AlignedChunks" : "UnalignedChunks");
   return text + "};\n\n";
 }
 
@@ -185,19 +186,12 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Settings&
   if (settings.head_dim_v != settings.head_dim) what += " and " + std::to_string(settings.head_dim_v) + " for V";
   if (settings.causal != Causal::none)
     what += std::string(", causal ") + (settings.causal == Causal::top_left ? "top-left" : "bottom-right");
-  if (settings.window_left || settings.window_right) what += ", sliding window";
-  if (settings.softcap != 0) what += ", soft cap";
-  if (settings.alibi) what += ", ALiBi";
-  if (settings.sinks) what += ", sinks";
-  if (settings.varlen) what += ", packed sequences";
   std::string any = "batch, heads, sequence lengths, scale";
-  if (settings.dropout > 0) {
-    what += ", dropout";
-    any += ", probability and seed of dropout";
-  }
-  if (settings.modified()) {
-    what += ", user functions";
-    any += ", user arrays and numbers";
+  for (const Option& option : all_options()) {
+    const std::int64_t value = option.value(settings);
+    if (value == 0) continue;
+    if (*option.head != '\0') what += std::string(", ") + option.head + (option.is_number ? std::to_string(value) : "");
+    if (*option.any != '\0') any += std::string(", ") + option.any;
   }
   return {{"specialized for", what}, {"any", any}};
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "templates/attention/options.h"
 #include "templates/attention/params.cuh"
 #include "templates/attention/settings.h"
 
@@ -18,6 +19,8 @@ using Params = AttentionParams;
 AttentionStrides strides_of(const Tensor& tensor);
 /// Returns the parameters that do not depend on the configuration; q_tiles and splits are 0.
 Params parameters_of(const Settings& settings);
+/// Returns the parameters of pages and lengths in device memory, without addresses.
+AttentionPages pages_of(const Settings& settings);
 /// Returns the parameters of dropout, without the address of rng_state.
 AttentionDropout dropout_of(const Settings& settings);
 /// Returns where the address of an array of the forward pass is stored in Params. Throws Error(unsupported) for other names.
@@ -26,15 +29,6 @@ std::uint32_t pointer_offset(std::string_view array, const Settings& settings);
 /// Returns the AttentionShape `shape`. Members with default values are omitted.
 std::string shape_text(const Settings& settings);
 
-/// How 16-bit rows come into shared memory (AlignedChunks and UnalignedChunks).
-enum class Chunks : std::uint8_t { none, aligned, unaligned };
-/// The types of AttentionFeatures that a kernel uses.
-struct FeatureUse {
-  bool steps = false;  ///< options are applied to a whole tile at a time
-  bool sinks = false;
-  bool ring = false;  ///< Q tiles of a block of keys
-  Chunks chunks = Chunks::none;
-};
 /// Returns AttentionFeatures<shape>.
 std::string features_text(const Settings& settings, const FeatureUse& use);
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "templates/attention/modification.h"
+#include "templates/attention/options.h"
 
 namespace tunesmith::attention {
 
@@ -18,12 +19,7 @@ KeyParts key_of(const Settings& settings) {
   if (settings.causal != Causal::none) text += settings.causal == Causal::top_left ? ",top_left" : ",bottom_right";
   if (settings.window_left) text += ",left=" + std::to_string(*settings.window_left);
   if (settings.window_right) text += ",right=" + std::to_string(*settings.window_right);
-  if (settings.softcap != 0) text += ",softcap";
-  if (settings.alibi) text += ",alibi";
-  if (settings.sinks) text += ",sinks";
-  if (settings.varlen) text += ",varlen";
-  if (settings.dropout > 0) text += ",dropout";
-  text += modification_key(settings);
+  text += options_key(settings) + modification_key(settings);
   text += ",vectors=";
   for (const Side side : {Side::q, Side::k, Side::v, Side::o}) text += std::to_string(settings.vector(side)) + ".";
   text.pop_back();

@@ -176,17 +176,15 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params, con
   const BlockOfQueries<shape, config.tile_q> block(params);
   if (block.is_empty()) return;
   const Sequence& sequence = block.sequence;
-  const auto* const k = block.template k<Element>(params);
-  const auto* const v = block.template v<Element>(params);
+  const auto rows = block.template key_values<Element>(params);
   const auto copy_keys = [&](int index, int stage) {
-    copy_rows<typename AttentionFeatures<shape>::Chunks, Element, threads, keys, shape.head_dim, shape.k_vector>(
-        k, params.k_strides.seq, index * keys, sequence.seq_kv, shared, Tiles::stages_at + stage * Tiles::stage_bytes,
-        thread_index());
+    copy_rows<typename AttentionFeatures<shape>::Chunks, threads, keys, shape.head_dim, shape.k_vector>(
+        rows.k(), index * keys, sequence.seq_kv, shared, Tiles::stages_at + stage * Tiles::stage_bytes, thread_index());
   };
   const auto copy_values = [&](int index, int stage) {
-    copy_rows<typename AttentionFeatures<shape>::Chunks, Element, threads, keys, shape.head_dim_v, shape.v_vector>(
-        v, params.v_strides.seq, index * keys, sequence.seq_kv, shared,
-        Tiles::stages_at + stage * Tiles::stage_bytes + Tiles::k_bytes, thread_index());
+    copy_rows<typename AttentionFeatures<shape>::Chunks, threads, keys, shape.head_dim_v, shape.v_vector>(
+        rows.v(), index * keys, sequence.seq_kv, shared, Tiles::stages_at + stage * Tiles::stage_bytes + Tiles::k_bytes,
+        thread_index());
   };
 
   const Scores<shape, Modification> rule(params, sequence, block.batch, block.head);
@@ -201,9 +199,8 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params, con
   int coming[ahead];
   coming[0] = tiles.last();
   if (coming[0] >= tiles.begin()) {
-    copy_rows<typename AttentionFeatures<shape>::Chunks, Element, threads, config.tile_q, shape.head_dim, shape.q_vector>(
-        block.template q<Element>(params), params.q_strides.seq, block.first_q, sequence.seq_q, shared, Tiles::q_at,
-        thread_index());
+    copy_rows<typename AttentionFeatures<shape>::Chunks, threads, config.tile_q, shape.head_dim, shape.q_vector>(
+        block.template q<Element>(params), block.first_q, sequence.seq_q, shared, Tiles::q_at, thread_index());
     async_copy_commit();
     // Waits count groups of copies: one for Q, then one for every tile or half tile, even if none is left.
 #pragma unroll

@@ -25,7 +25,12 @@ Cost ParsedAttention::cost() const {
   const Settings& settings = settings_;
   Cost cost;
   for (const ArrayInfo& array : array_view()) {
-    const double bytes = static_cast<double>(array.elements()) * static_cast<double>(size_of(array.dtype));
+    double elements = static_cast<double>(array.elements());
+    // A pool may have pages that nothing reads, or that several sequences read: count full sequences.
+    if (settings.page_size > 0 && (array.name == "k" || array.name == "v"))
+      elements =
+          static_cast<double>(settings.batch * settings.seq_kv * settings.kv_heads) * static_cast<double>(array.shape[3]);
+    const double bytes = elements * static_cast<double>(size_of(array.dtype));
     (array.output ? cost.bytes_written : cost.bytes_read) += bytes;
   }
   cost.flops = 2 * total_visible_pairs(settings) * static_cast<double>(settings.head_dim + settings.head_dim_v);

@@ -5,7 +5,8 @@
 
 namespace tunesmith {
 
-/// Elements between neighbouring batch entries, positions and heads. Packed sequences (varlen) have no batch stride.
+/// Elements between neighbouring batch entries, positions and heads. Packed sequences (varlen) have no batch stride; of keys
+/// and values in pages, `batch` is the distance of two pages.
 struct AttentionStrides {
   int64 batch, seq, head;
 };
@@ -24,6 +25,13 @@ struct AttentionDropout {
 /// The generator's key is seed + offset * dropout_stream.
 constexpr uint64 dropout_stream = 0x9e3779b97f4a7c15;
 
+/// Lengths of keys in device memory, and pages of keys and values.
+struct AttentionPages {
+  const int* block_table;  ///< (batch, max_pages): the pages of each sequence; entries after its length are not read
+  const int* kv_lengths;   ///< (batch)
+  int64 table_stride;      ///< entries between neighbouring sequences
+};
+
 /// The kernel's only argument.
 struct AttentionParams {
   const void *q, *k, *v;      ///< (batch, seq, heads, head_dim) in the order of the strides
@@ -40,7 +48,7 @@ struct AttentionParams {
   int64 total_q;                              ///< positions of all packed sequences
   int64 mask_batch_stride, mask_head_stride;  ///< words of block_mask; 0: shared by all
   int batch, heads, kv_heads;
-  int seq_q, seq_kv;  ///< packed: of the longest sequence
+  int seq_q, seq_kv;  ///< packed, or lengths in device memory: of the longest sequence
   int q_tiles;        ///< of the longest sequence
   int window_left, window_right;
   int splits;                 ///< split-KV: splits of the keys
@@ -61,6 +69,12 @@ struct AttentionParams {
 struct AttentionDropoutParams {
   AttentionParams attention;
   AttentionDropout dropout;
+};
+
+/// The same with lengths of keys in device memory.
+struct AttentionPagedParams {
+  AttentionParams attention;
+  AttentionPages pages;
 };
 
 }  // namespace tunesmith

@@ -24,18 +24,27 @@ void check_total(std::string_view name, const std::optional<std::int64_t>& total
                 length, " have no more than ", batch * length);
 }
 
+/// The pool and the table have sizes that lengths in device memory do not tell.
+void check_pages(const AttentionProblem& p) {
+  for (const auto& [name, value] : {std::pair("pages", p.pages), std::pair("max_pages", p.max_pages)})
+    if (!value)
+      throw Error(ErrorCode::invalid_argument, name, " is missing; attention with page_size needs pages and max_pages");
+  if (const std::int64_t most = most_paged_keys(p); *p.seq_kv > most)
+    throw Error(ErrorCode::invalid_argument, "seq_kv is ", *p.seq_kv, ", but ", *p.max_pages, " pages of ", *p.page_size,
+                " keys have room for ", most);
+}
+
 }  // namespace
 
 namespace attention {
 
 void check_apart(const Settings& settings, Side side, const Tensor& tensor, std::string_view name) {
-  if (settings.positions(side) == 0) return;  // no rows
+  const Extents extent = settings.extents(side);
+  if (extent.rows == 0) return;  // no rows
   std::array<std::pair<std::int64_t, std::int64_t>, 3> dimensions{
-      {{tensor.seq_stride, settings.positions(side)},
-       {tensor.head_stride, settings.heads_of(side)},
-       {tensor.batch_stride, settings.varlen ? 1 : settings.batch}}};
+      {{tensor.seq_stride, extent.rows}, {tensor.head_stride, extent.heads}, {tensor.batch_stride, extent.entries}}};
   std::ranges::sort(dimensions);
-  std::int64_t inner = settings.width(side);
+  std::int64_t inner = extent.width;
   for (const auto& [stride, count] : dimensions) {
     if (count <= 1) continue;
     if (stride < inner)
@@ -56,10 +65,12 @@ void complete(AttentionProblem& p) {
     throw Error(ErrorCode::invalid_argument, "heads is ", p.heads, " and kv_heads is ", *p.kv_heads,
                 "; heads must be a multiple of kv_heads");
   if (p.causal != Causal::none) p.window_right.reset();  // the causal mask hides those keys anyway
-  if (p.varlen) {
-    check_total("total_q", p.total_q, p.batch, "seq_q", p.seq_q);
-    check_total("total_kv", p.total_kv, p.batch, "seq_kv", *p.seq_kv);
-  }
+  p.kv_lengths = has_kv_lengths(p);
+  if (p.varlen) check_total("total_q", p.total_q, p.batch, "seq_q", p.seq_q);
+  if (p.varlen && !p.kv_lengths) check_total("total_kv", p.total_kv, p.batch, "seq_kv", *p.seq_kv);
+  if (p.page_size) check_pages(p);
+  if (p.kv_lengths && p.dropout > 0)
+    throw Error(ErrorCode::invalid_argument, "dropout is ", p.dropout, "; allowed with kv_lengths: 0");
   complete_modification(p);
   if (p.block_mask != BlockMask::internal && p.mask_mod.empty())
     throw Error(ErrorCode::invalid_argument, "block_mask is ", enum_name(p.block_mask),

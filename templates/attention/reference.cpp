@@ -27,15 +27,6 @@ Rounded score_of(const Settings& settings, double dot, double size) {
   return score;
 }
 
-Reference::Bounds Reference::sequence(std::int64_t batch) const {
-  if (!settings_.varlen) return {0, settings_.seq_q, 0, settings_.seq_kv};
-  const auto start = [&](const char* name, std::int64_t b) {
-    return read_integer(DType::i32, find(arrays_, name)->data, b);
-  };
-  const std::int64_t q = start("cu_seqlens_q", batch), kv = start("cu_seqlens_kv", batch);
-  return {q, start("cu_seqlens_q", batch + 1) - q, kv, start("cu_seqlens_kv", batch + 1) - kv};
-}
-
 void Reference::compute_scores(Query& at) const {
   const std::int64_t batch = at.batch, head = at.head, query = at.query;
   const Bounds& bounds = at.bounds;
@@ -129,7 +120,7 @@ void Reference::compute(Query& at, Row& row) const {
 void Reference::read_row(Side side, std::int64_t batch, std::int64_t position, std::int64_t head,
                          std::vector<double>& out) const {
   read_elements(settings_.dtype, arrays_[static_cast<std::size_t>(side)].data,
-                settings_.element(side, batch, position, head), out);
+                sequences_.element(side, batch, position, head), out);
 }
 
 }  // namespace tunesmith::attention

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "templates/attention/dropout.h"
+#include "templates/attention/kv_layout.h"
 #include "templates/attention/settings.h"
 #include "templates/op.h"
 
@@ -29,13 +30,11 @@ Rounded score_of(const Settings& settings, double dot, double size);
 class Reference {
  public:
   Reference(const Settings& settings, std::span<const HostArray> arrays)
-      : settings_(settings), arrays_(arrays), dropout_(settings, arrays) {}
+      : settings_(settings), arrays_(arrays), sequences_(settings, arrays), dropout_(settings, arrays) {}
 
-  struct Bounds {
-    std::int64_t q_start = 0, queries = 0, kv_start = 0, keys = 0;
-  };
+  using Bounds = Sequences::Bounds;
   /// Returns where a sequence starts and how long it is.
-  Bounds sequence(std::int64_t batch) const;
+  Bounds sequence(std::int64_t batch) const { return sequences_.bounds(batch); }
 
   struct Row {
     std::vector<double> output;  ///< (head_dim_v)
@@ -64,6 +63,7 @@ class Reference {
 
   const Settings& settings_;
   const std::span<const HostArray> arrays_;
+  const Sequences sequences_;
   const DropoutMask dropout_;
 };
 

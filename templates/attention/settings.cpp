@@ -12,12 +12,17 @@ Settings sizes_of(const AttentionProblem& p) {
   s.heads = p.heads;
   s.kv_heads = p.kv_heads.value_or(p.heads);
   s.seq_q = p.seq_q;
-  s.seq_kv = p.seq_kv.value_or(p.seq_q);
+  s.seq_kv = p.seq_kv.value_or(p.page_size ? most_paged_keys(p) : p.seq_q);
   s.head_dim = p.head_dim;
   s.head_dim_v = p.head_dim_v.value_or(p.head_dim);
   s.varlen = p.varlen;
   s.total_q = p.total_q.value_or(0);
   s.total_kv = p.total_kv.value_or(0);
+  s.kv_lengths = has_kv_lengths(p);
+  s.page_size = p.page_size.value_or(0);
+  s.pages = p.pages.value_or(0);
+  s.max_pages = p.max_pages.value_or(0);
+  s.table_stride = p.block_table_stride.value_or(s.max_pages);
   return s;
 }
 
@@ -48,18 +53,25 @@ Settings Settings::of(const AttentionProblem& p) {
 
 Tensor Settings::tensor_like(Side side, const AttentionArrayStrides& strides, std::int64_t alignment) const {
   const bool bshd = layout == AttentionLayout::bshd;
+  const auto [entries, rows, heads_of_side, row] = extents(side);
   Tensor tensor;
-  tensor.batch_stride = varlen ? 0 : strides.batch.value_or(heads_of(side) * positions(side) * width(side));
-  tensor.seq_stride = strides.seq.value_or(bshd ? heads_of(side) * width(side) : width(side));
-  tensor.head_stride = strides.head.value_or(bshd ? width(side) : positions(side) * width(side));
+  tensor.batch_stride = packed(side) ? 0 : strides.batch.value_or(heads_of_side * rows * row);
+  tensor.seq_stride = strides.seq.value_or(bshd ? heads_of_side * row : row);
+  tensor.head_stride = strides.head.value_or(bshd ? row : rows * row);
   tensor.alignment = alignment;
   return tensor;
 }
 
-std::int64_t Settings::positions(Side side) const noexcept {
-  const bool query = side == Side::q || side == Side::o;
-  if (varlen) return query ? total_q : total_kv;
-  return query ? seq_q : seq_kv;
+Extents Settings::extents(Side side) const noexcept {
+  Extents extent{batch, length(side), heads_of(side), width(side)};
+  if (packed(side)) {
+    extent.entries = 1;
+    extent.rows = is_key(side) ? total_kv : total_q;
+  } else if (is_key(side) && page_size > 0) {
+    extent.entries = pages;
+    extent.rows = page_size;
+  }
+  return extent;
 }
 
 int Settings::vector(Side side, const Tensor& strides) const noexcept {
@@ -67,22 +79,24 @@ int Settings::vector(Side side, const Tensor& strides) const noexcept {
   const auto divides = [&](std::int64_t count, std::int64_t stride) {
     while (count > 1 && widest > 1 && stride % widest != 0) widest /= 2;
   };
-  divides(varlen ? 1 : batch, strides.batch_stride);
-  divides(positions(side), strides.seq_stride);
-  divides(heads_of(side), strides.head_stride);
+  const Extents extent = extents(side);
+  divides(extent.entries, strides.batch_stride);
+  divides(extent.rows, strides.seq_stride);
+  divides(extent.heads, strides.head_stride);
   return static_cast<int>(std::max<std::int64_t>(widest, 1));
 }
 
-bool Settings::broadcasts(Side side) const noexcept {
-  const Tensor& strides = tensor(side);
-  return (!varlen && batch > 1 && strides.batch_stride == 0) || (positions(side) > 1 && strides.seq_stride == 0) ||
-         (heads_of(side) > 1 && strides.head_stride == 0);
+bool Settings::broadcasts(Side side, const Tensor& strides) const noexcept {
+  const Extents extent = extents(side);
+  return (extent.entries > 1 && strides.batch_stride == 0) || (extent.rows > 1 && strides.seq_stride == 0) ||
+         (extent.heads > 1 && strides.head_stride == 0);
 }
 
 std::vector<Dimension> Settings::dimensions() const {
   std::vector<Dimension> all{{"batch", batch},   {"heads", heads},       {"kv_heads", kv_heads},    {"seq_q", seq_q},
                              {"seq_kv", seq_kv}, {"head_dim", head_dim}, {"head_dim_v", head_dim_v}};
-  if (varlen) all.insert(all.end(), {{"total_q", total_q}, {"total_kv", total_kv}});
+  if (varlen) all.emplace_back("total_q", total_q);
+  if (packed(Side::k)) all.emplace_back("total_kv", total_kv);
   return all;
 }
 

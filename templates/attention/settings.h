@@ -26,8 +26,13 @@ inline constexpr double most_small_score = 20;
 
 /// One of q, k, v, o.
 struct Tensor {
-  std::int64_t batch_stride = 0, seq_stride = 0, head_stride = 0;  ///< elements
+  std::int64_t batch_stride = 0, seq_stride = 0, head_stride = 0;  ///< elements; batch: 0 if packed, of pages if there are
   std::int64_t alignment = 16;                                     ///< bytes
+};
+
+/// The dimensions of an array: sequences, 1 if they are packed, or pages; positions; heads; elements of a row.
+struct Extents {
+  std::int64_t entries = 1, rows = 1, heads = 1, width = 1;
 };
 
 struct Settings {
@@ -41,8 +46,10 @@ struct Settings {
   double softcap = 0;
   bool alibi = false, sinks = false, varlen = false;
   std::int64_t total_q = 0, total_kv = 0;
-  std::string score_mod, mask_mod;  ///< user sources; empty: none
-  std::vector<Aux> aux;             ///< what they read
+  bool kv_lengths = false;  ///< lengths of keys are in an array; varlen then packs queries alone
+  std::int64_t page_size = 0, pages = 0, max_pages = 0, table_stride = 0;  ///< page_size 0: no pages
+  std::string score_mod, mask_mod;                                         ///< user sources; empty: none
+  std::vector<Aux> aux;                                                    ///< what they read
   BlockMask block_mask = BlockMask::internal;
   double dropout = 0;
   std::int64_t dropout_seed = 0, dropout_offset = 0;
@@ -53,15 +60,19 @@ struct Settings {
   const Tensor& tensor(Side side) const noexcept { return tensors[static_cast<std::size_t>(side)]; }
   std::int64_t width(Side side) const noexcept { return side == Side::q || side == Side::k ? head_dim : head_dim_v; }
   std::int64_t heads_of(Side side) const noexcept { return side == Side::q || side == Side::o ? heads : kv_heads; }
-  /// Positions of a sequence, or of all packed sequences.
-  std::int64_t positions(Side side) const noexcept;
-  /// Offset of the first element of a row; positions of packed sequences count through all of them.
+  Extents extents(Side side) const noexcept;
+  /// Whether an array of this side has no entries, because positions count through all sequences.
+  bool packed(Side side) const noexcept { return varlen && !(is_key(side) && kv_lengths); }
+  static bool is_key(Side side) noexcept { return side == Side::k || side == Side::v; }
+  /// Positions of the longest sequence.
+  std::int64_t length(Side side) const noexcept { return is_key(side) ? seq_kv : seq_q; }
+  /// Offset of the first element of a row; positions of packed sequences count through all of them, and `entry` is ignored.
   std::int64_t element(Side side, std::int64_t entry, std::int64_t position, std::int64_t head) const noexcept {
     return element(tensor(side), entry, position, head);
   }
   /// The same in a tensor of any side's shape.
-  std::int64_t element(const Tensor& strides, std::int64_t entry, std::int64_t position, std::int64_t head) const noexcept {
-    return (varlen ? 0 : entry * strides.batch_stride) + position * strides.seq_stride + head * strides.head_stride;
+  static std::int64_t element(const Tensor& strides, std::int64_t entry, std::int64_t position, std::int64_t head) noexcept {
+    return entry * strides.batch_stride + position * strides.seq_stride + head * strides.head_stride;
   }
   /// Elements of the widest access of at most 16 bytes for which every row is aligned.
   int vector(Side side) const noexcept { return vector(side, tensor(side)); }
@@ -72,7 +83,9 @@ struct Settings {
   std::int64_t group() const noexcept { return heads / kv_heads; }
   bool modified() const noexcept { return !score_mod.empty() || !mask_mod.empty(); }
   /// A stride of 0 reads the same elements for several indices.
-  bool broadcasts(Side side) const noexcept;
+  bool broadcasts(Side side) const noexcept { return broadcasts(side, tensor(side)); }
+  /// The same for a tensor of this side's shape.
+  bool broadcasts(Side side, const Tensor& strides) const noexcept;
   std::vector<Dimension> dimensions() const;
 
   bool bounded_left() const noexcept { return window_left.has_value(); }

@@ -48,8 +48,7 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params, co
   if (block.is_empty()) return;
   const Sequence& sequence = block.sequence;
   const int first_q = block.first_q, last_q = block.last_q;
-  const auto* const k = block.template k<Element>(params);
-  const auto* const v = block.template v<Element>(params);
+  const auto rows = block.template key_values<Element>(params);
 
   const Scores<shape, Modification> scores(params, sequence, block.batch, block.head);
   const typename DroppedOf<shape>::Pairs dropped(dropout, block.batch, block.head);
@@ -73,14 +72,14 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params, co
 #pragma unroll
       for (int c = 0; c < columns; ++c) output[i][g][c] = 0.0f;
   }
-  stage_rows<Element, config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::q_stride>(
-      block.template q<Element>(params), params.q_strides.seq, first_q, sequence.seq_q, shared_q);
+  stage_rows<config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::q_stride>(
+      block.template q<Element>(params), first_q, sequence.seq_q, shared_q);
 
   for (int tile = tiles.last(); tile >= tiles.begin(); tile = tiles.after(tile)) {
     const int first_k = tile * config.tile_kv;
     sync_block();
-    stage_rows<Element, config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::kv_stride>(
-        k, params.k_strides.seq, first_k, sequence.seq_kv, shared_kv);
+    stage_rows<config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::kv_stride>(rows.k(), first_k,
+                                                                                                 sequence.seq_kv, shared_kv);
     sync_block();
 
     float score[queries][keys];
@@ -134,8 +133,8 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params, co
     }
 
     sync_block();
-    stage_rows<Element, config.threads, config.tile_kv, shape.head_dim_v, shape.v_vector, Tiles::kv_stride>(
-        v, params.v_strides.seq, first_k, sequence.seq_kv, shared_kv);
+    stage_rows<config.threads, config.tile_kv, shape.head_dim_v, shape.v_vector, Tiles::kv_stride>(
+        rows.v(), first_k, sequence.seq_kv, shared_kv);
     sync_block();
     for (int j = 0; j < config.tile_kv; j += 4) {
       Four weights[queries];

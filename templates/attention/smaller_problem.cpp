@@ -15,14 +15,15 @@ bool is_contiguous(const Settings& settings, Side side, const Tensor& tensor) {
 
 AttentionArrayStrides narrow_strides(const Settings& large, const Settings& small, Side side, const Tensor& tensor) {
   if (is_contiguous(large, side, tensor)) return {};
-  const std::int64_t gap = large.vector(side, tensor), heads = small.heads_of(side), positions = small.positions(side);
+  const auto [entries, rows, heads, width] = small.extents(side);
   const bool heads_inside = small.layout == AttentionLayout::bshd;
-  const std::int64_t inner = small.width(side) + gap, outer = inner * (heads_inside ? heads : positions) + gap;
+  const std::int64_t gap = large.vector(side, tensor), inner = width + gap,
+                     outer = inner * (heads_inside ? heads : rows) + gap;
   const auto stride = [](std::int64_t given, std::int64_t value) { return given == 0 ? 0 : value; };
   AttentionArrayStrides strides;
   strides.head = stride(tensor.head_stride, heads_inside ? inner : outer);
   strides.seq = stride(tensor.seq_stride, heads_inside ? outer : inner);
-  if (!small.varlen) strides.batch = stride(tensor.batch_stride, outer * (heads_inside ? positions : heads) + gap);
+  if (!small.packed(side)) strides.batch = stride(tensor.batch_stride, outer * (heads_inside ? rows : heads) + gap);
   return strides;
 }
 
@@ -44,9 +45,13 @@ AttentionProblem smaller_problem(const AttentionProblem& problem) {
   if (large.modified()) small.batch = std::clamp<std::int64_t>(large.batch, 1, small.batch);
   small.seq_q = std::clamp<std::int64_t>(large.seq_q, 1, 173);
   small.seq_kv = std::min<std::int64_t>(large.seq_kv, 331);
-  if (large.varlen) {
-    small.total_q = small.batch * small.seq_q * 2 / 3;
-    small.total_kv = small.batch * *small.seq_kv * 2 / 3;
+  if (large.varlen) small.total_q = small.batch * small.seq_q * 2 / 3;
+  if (large.packed(Side::k)) small.total_kv = small.batch * *small.seq_kv * 2 / 3;
+  if (large.page_size > 0) {
+    // A pool with pages that no sequence has, and fewer than the table has entries: edge cases share pages.
+    small.max_pages = *small.seq_kv / large.page_size + 2;
+    small.pages = small.batch * *small.max_pages * 2 / 3 + 1;
+    small.block_table_stride = *small.max_pages + (large.table_stride > large.max_pages ? 3 : 0);
   }
   if (small.window_left) small.window_left = std::min<std::int64_t>(*small.window_left, 57);
   if (small.window_right) small.window_right = std::min<std::int64_t>(*small.window_right, 39);

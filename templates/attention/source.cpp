@@ -9,6 +9,7 @@
 #include "templates/attention/block_mask.h"
 #include "templates/attention/config.h"
 #include "templates/attention/kernel_source.h"
+#include "templates/attention/kv_layout.h"
 #include "templates/attention/modification.h"
 #include "templates/attention/op.h"
 #include "templates/attention/split_config.h"
@@ -33,6 +34,7 @@ FeatureUse features_of(const TypedConfig& config, const Settings& settings) {
   FeatureUse use;
   use.steps = (config.variant == Variant::wgmma || config.variant == Variant::mma) && settings.score_mod.empty();
   use.sinks = true;
+  use.rows = config.variant != Variant::wgmma;
   if (config.variant == Variant::mma || config.variant == Variant::split) {
     use.chunks = Chunks::aligned;
     for (const Side side : {Side::q, Side::k, Side::v})
@@ -147,6 +149,8 @@ Argument argument_of(const TypedConfig& config, const Settings& settings) {
   if (settings.dropout > 0)
     return {"AttentionDropoutParams", "params.attention, &params.dropout", "params.attention",
             sizeof(AttentionDropoutParams)};
+  if (settings.kv_lengths)
+    return {"AttentionPagedParams", "params.attention", "params.attention", sizeof(AttentionPagedParams)};
   return {"AttentionParams", "params", "params", sizeof(Params)};
 }
 
@@ -184,8 +188,9 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
                   variant + "<Element, shape, " + modification_type(settings) + ", config>(" + argument.passed + ");\n}\n";
   if (combines_by_kernel(typed))
     parts.kernels += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(split_combine_threads) +
-                     ")\nattention_combine(const __grid_constant__ tunesmith::AttentionParams params) {\n"
-                     "  tunesmith::attention_split_combine<Element, shape, config>(params);\n}\n";
+                     ")\nattention_combine(const __grid_constant__ tunesmith::" + params +
+                     " params) {\n  tunesmith::attention_split_combine<Element, shape, config>(" + argument.attention +
+                     ");\n}\n";
   parts.kernels += block_mask_entry(settings, params, argument.attention) + modification_entry(settings);
   return parts;
 }
@@ -195,41 +200,23 @@ namespace {
 constexpr std::int64_t counter_bytes = 8;  // for wgmma, at the start of the workspace
 static_assert(counter_bytes <= block_mask_at && counter_bytes <= LaunchPlan::workspace_zeros);
 
-/// Returns the tensor map of q, k, v or o: boxes of 64 columns (128 bytes) and `rows` positions of a head.
-LaunchPlan::TensorMap tensor_map(const Settings& settings, Side side, int array, std::int64_t rows) {
-  const Tensor& tensor = settings.tensor(side);
-  LaunchPlan::TensorMap map;
-  map.array = array;
-  constexpr std::array<std::size_t, 4> offsets{offsetof(WgmmaParams, q), offsetof(WgmmaParams, k), offsetof(WgmmaParams, v),
-                                               offsetof(WgmmaParams, o)};
-  map.offset = static_cast<std::uint32_t>(offsets[static_cast<std::size_t>(side)]);
-  map.dtype = settings.dtype;
-  map.rank = 4;
-  map.sizes = {settings.width(side), settings.positions(side), settings.heads_of(side),
-               settings.varlen ? 1 : settings.batch};
-  // A dimension of one element may have any stride, but TMA needs multiples of 16 bytes.
-  const auto bytes = [&](std::int64_t count, std::int64_t stride) {
-    return count > 1 ? stride * size_of(settings.dtype) : std::int64_t{16};
-  };
-  map.strides_bytes = {bytes(map.sizes[1], tensor.seq_stride), bytes(map.sizes[2], tensor.head_stride),
-                       bytes(map.sizes[3], tensor.batch_stride)};
-  map.box = {64, rows, 1, 1};
-  map.swizzle_bytes = 128;
-  return map;
-}
-
 void use_tensor_maps(const TypedConfig& config, const Settings& settings, const Params& params, const DeviceInfo& device,
                      LaunchPlan& plan) {
   plan.params.resize(argument_of(config, settings).bytes);
+  constexpr std::array<std::size_t, 4> offsets{offsetof(WgmmaParams, q), offsetof(WgmmaParams, k), offsetof(WgmmaParams, v),
+                                               offsetof(WgmmaParams, o)};
   for (const Side side : {Side::q, Side::k, Side::v, Side::o}) {
     std::int64_t rows = config.tile_kv;
     if (side == Side::q) rows = config.tile_q;
     if (side == Side::o) rows = 16;
-    const auto found =
-        std::ranges::find(plan.pointers, side_names[static_cast<std::size_t>(side)], &LaunchPlan::Pointer::array);
-    plan.tensor_maps.push_back(tensor_map(settings, side, static_cast<int>(found - plan.pointers.begin()), rows));
+    const auto number = static_cast<std::size_t>(side);
+    const auto found = std::ranges::find(plan.pointers, side_names[number], &LaunchPlan::Pointer::array);
+    LaunchPlan::TensorMap map = tensor_map(settings, side, settings.tensor(side), rows);
+    map.array = static_cast<int>(found - plan.pointers.begin());
+    map.offset = static_cast<std::uint32_t>(offsets[number]);
+    plan.tensor_maps.push_back(map);
   }
-  const std::int64_t tiles = std::int64_t{params.q_tiles} * settings.heads * (settings.varlen ? 1 : settings.batch);
+  const std::int64_t tiles = std::int64_t{params.q_tiles} * settings.heads * settings.extents(Side::q).entries;
   KernelLaunch& launch = plan.kernels.front();
   launch.grid = {static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, device.sm_count)), 1, 1};
   if (config.order == TileOrder::counter) plan.workspace_bytes = counter_bytes;
@@ -281,6 +268,11 @@ LaunchPlan ParsedAttention::launch_plan(const Config& config, const DeviceInfo& 
     plan.params.resize(argument_of(typed, settings).bytes);
     std::memcpy(plan.params.data() + dropout_at, &dropout, sizeof dropout);
   }
+  if (settings.kv_lengths) {
+    const AttentionPages pages = pages_of(settings);
+    plan.params.resize(argument_of(typed, settings).bytes);
+    std::memcpy(plan.params.data() + offsetof(AttentionPagedParams, pages), &pages, sizeof pages);
+  }
   plan.workspace_offset = offsetof(Params, workspace);
   const auto place_of = [&](const std::string& array) {
     if (array == "rng_state") return static_cast<std::uint32_t>(dropout_at + offsetof(AttentionDropout, rng_state));
@@ -291,7 +283,7 @@ LaunchPlan ParsedAttention::launch_plan(const Config& config, const DeviceInfo& 
                              array.extent_bytes(), array.output, array.optional, -1});
   const std::int64_t heads = typed.variant == Variant::split ? settings.kv_heads * params.splits : settings.heads;
   const std::int64_t blocks = params.q_tiles * heads * settings.batch;
-  if (blocks == 0 || settings.positions(Side::q) == 0) return plan;
+  if (blocks == 0 || settings.extents(Side::q).rows == 0) return plan;
   KernelLaunch launch;
   launch.entry = "attention";
   const auto cluster = static_cast<std::uint32_t>(typed.cluster);

@@ -39,6 +39,7 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
   const int row_tile = number.next(params.q_tiles), kv_head = number.next(params.kv_heads),
             part = number.next(params.splits), batch = number.last();
   if (batch >= params.batch) return;
+  KeyValuesOf<Element, shape>::prefetch(params, batch, part, params.splits);
   const Sequence sequence = sequence_of<shape>(params, batch);
   const SplitWork<shape, config> work(params, sequence, row_tile);
   if (work.empty() || part >= work.parts) return;

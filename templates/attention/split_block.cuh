@@ -35,9 +35,9 @@ __device__ __forceinline__ void copy_queries(const AttentionParams& params, cons
     const int row = i / per_row, chunk = i % per_row, at = tile_at + swizzled<2 * shape.head_dim>(row, chunk);
     const bool there = row < work.rows;
     const auto place = work.place_of(kv_head, row);
-    const Element* const source =
-        head_of<shape>(static_cast<const Element*>(params.q), params.q_strides, sequence.q_start, batch, place.head) +
-        place.query * params.q_strides.seq + chunk * 8;
+    const auto rows =
+        rows_of<shape>(static_cast<const Element*>(params.q), params.q_strides, sequence.q_start, batch, place.head);
+    const Element* const source = rows.row(place.query, sequence.seq_q) + chunk * 8;
     AttentionFeatures<shape>::Chunks::template copy<Element, shape.q_vector>(shared, at, source, there);
   }
 }
@@ -181,17 +181,14 @@ struct SplitBlock {
     // Make it visibly uniform within the warp for the compiler.
     const int warp = shuffle(warp_index(), 0), lane = lane_index();
     const int own_at = warp * Tiles::warp_bytes;
-    const auto* const k =
-        head_of<shape>(static_cast<const Element*>(params.k), params.k_strides, sequence.kv_start, batch, kv_head);
-    const auto* const v =
-        head_of<shape>(static_cast<const Element*>(params.v), params.v_strides, sequence.kv_start, batch, kv_head);
+    const KeyValuesOf<Element, shape> rows(params, sequence, batch, kv_head);
     const auto copy_tile = [&](int index, int stage) {
       const int place = own_at + stage * Tiles::stage_bytes;
       if (index >= tiles.end) return;
-      copy_rows<typename AttentionFeatures<shape>::Chunks, Element, 32, keys, shape.head_dim, shape.k_vector>(
-          k, params.k_strides.seq, index * keys, sequence.seq_kv, shared, place, lane);
-      copy_rows<typename AttentionFeatures<shape>::Chunks, Element, 32, keys, shape.head_dim_v, shape.v_vector>(
-          v, params.v_strides.seq, index * keys, sequence.seq_kv, shared, place + Tiles::k_bytes, lane);
+      copy_rows<typename AttentionFeatures<shape>::Chunks, 32, keys, shape.head_dim, shape.k_vector>(
+          rows.k(), index * keys, sequence.seq_kv, shared, place, lane);
+      copy_rows<typename AttentionFeatures<shape>::Chunks, 32, keys, shape.head_dim_v, shape.v_vector>(
+          rows.v(), index * keys, sequence.seq_kv, shared, place + Tiles::k_bytes, lane);
     };
 
     int index = tiles.begin + warp;

@@ -74,6 +74,7 @@ __device__ __forceinline__ void attention_split_cluster(const AttentionParams& p
   const int row_tile = number.next(params.q_tiles), kv_head = number.next(params.kv_heads), batch = number.last();
   // All blocks of a cluster have the same rows, or none. A block without keys still joins the final exchange.
   if (batch >= params.batch) return;
+  KeyValuesOf<Element, shape>::prefetch(params, batch, rank, blocks);
   const Sequence sequence = sequence_of<shape>(params, batch);
   const SplitWork<shape, config> work(params, sequence, row_tile);
   if (work.empty()) return;

@@ -1,13 +1,13 @@
 // Rows in shared memory as float32, for kernels without tensor cores.
 #pragma once
 
-#include "device/vector.cuh"
+#include "attention/rows.cuh"
 
 namespace tunesmith {
 
-/// Copies rows [first, first + count) of a head as float32, `stride` floats apart; rows from `end` on become zeros.
-template <typename Element, int threads, int count, int width, int vector, int stride>
-__device__ __forceinline__ void stage_rows(const Element* head, int64 row_stride, int first, int end, float* shared) {
+/// Copies rows [first, first + count) of `source` as float32, `stride` floats apart; rows from `end` on become zeros.
+template <int threads, int count, int width, int vector, int stride, typename Rows>
+__device__ __forceinline__ void stage_rows(const Rows& source, int first, int end, float* shared) {
   constexpr int per_row = width / vector;
 #pragma unroll 4
   for (int i = thread_index(); i < count * per_row; i += threads) {
@@ -17,7 +17,8 @@ __device__ __forceinline__ void stage_rows(const Element* head, int64 row_stride
     for (int j = 0; j < vector; ++j) values[j] = 0.0f;
     if (first + row < end) {
       const Range whole = {0, width};
-      WholeVectors::load<Element, vector, LoadHint::plain>(head + (first + row) * row_stride, column, whole, true, 0.0f)
+      WholeVectors::load<typename Rows::Element, vector, LoadHint::plain>(source.row(first + row, end), column, whole, true,
+                                                                          0.0f)
           .unpack(values);
     }
 #pragma unroll

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "attention/attention.cuh"
+#include "attention/key_values.cuh"
 
 namespace tunesmith {
 
@@ -26,16 +27,12 @@ struct BlockOfQueries {
   __device__ __forceinline__ bool is_empty() const { return tile < 0 || first_q >= sequence.seq_q; }
 
   template <typename Element>
-  __device__ __forceinline__ const Element* q(const AttentionParams& params) const {
-    return head_of<shape>(static_cast<const Element*>(params.q), params.q_strides, sequence.q_start, batch, head);
+  __device__ __forceinline__ StridedRows<Element> q(const AttentionParams& params) const {
+    return rows_of<shape>(static_cast<const Element*>(params.q), params.q_strides, sequence.q_start, batch, head);
   }
   template <typename Element>
-  __device__ __forceinline__ const Element* k(const AttentionParams& params) const {
-    return head_of<shape>(static_cast<const Element*>(params.k), params.k_strides, sequence.kv_start, batch, kv_head);
-  }
-  template <typename Element>
-  __device__ __forceinline__ const Element* v(const AttentionParams& params) const {
-    return head_of<shape>(static_cast<const Element*>(params.v), params.v_strides, sequence.kv_start, batch, kv_head);
+  __device__ __forceinline__ KeyValuesOf<Element, shape> key_values(const AttentionParams& params) const {
+    return {params, sequence, batch, kv_head};
   }
   template <typename Element>
   __device__ __forceinline__ Element* o(const AttentionParams& params) const {

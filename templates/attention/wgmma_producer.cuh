@@ -30,7 +30,7 @@ struct Producer {
   }
   __device__ __forceinline__ TileOfQueries tile(int number) const {
     if (number >= tiles()) return {0, 0, -1, 0, 0, 0, 0};
-    if constexpr (shape.varlen) return packed_tile_of<Tiles::tile_q>(params.attention, number);
+    if constexpr (shape.varlen) return packed_tile_of<shape, Tiles::tile_q>(params.attention, number);
     return tile_of(params.attention, number);
   }
   __device__ __forceinline__ uint32* counter() const { return reinterpret_cast<uint32*>(params.attention.workspace); }

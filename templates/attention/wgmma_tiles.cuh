@@ -112,7 +112,7 @@ __device__ __forceinline__ TileOfQueries tile_of(const AttentionParams& params, 
 /// Returns Q tile `number` of packed sequences, all heads of a tile one after another; none if no tile has that number.
 /// Sequence b, which starts at position s, has the slots from s / tile_q + b on: as many as it has tiles, or one more, so
 /// the tiles of earlier sequences need not be counted.
-template <int tile_q>
+template <const AttentionShape& shape, int tile_q>
 __device__ __forceinline__ TileOfQueries packed_tile_of(const AttentionParams& params, int number) {
   const int place = params.q_tiles - 1 - number / params.heads, head = number % params.heads;
   int batch = 0;
@@ -123,16 +123,21 @@ __device__ __forceinline__ TileOfQueries packed_tile_of(const AttentionParams& p
     else
       end = middle;
   }
-  const int q_start = params.cu_seqlens_q[batch], kv_start = params.cu_seqlens_kv[batch];
-  const int seq_q = params.cu_seqlens_q[batch + 1] - q_start, seq_kv = params.cu_seqlens_kv[batch + 1] - kv_start;
-  const int tile = place - q_start / tile_q - batch;
-  return {batch, head, tile * tile_q < seq_q ? tile : -1, q_start, kv_start, seq_q, seq_kv};
+  const Sequence sequence = sequence_of<shape>(params, batch);
+  const int q_start = static_cast<int>(sequence.q_start), tile = place - q_start / tile_q - batch;
+  return {batch,
+          head,
+          tile * tile_q < sequence.seq_q ? tile : -1,
+          q_start,
+          static_cast<int>(sequence.kv_start),
+          sequence.seq_q,
+          sequence.seq_kv};
 }
 
 template <const AttentionShape& shape>
 __device__ __forceinline__ Sequence sequence_of(const AttentionParams& params, const TileOfQueries& tile) {
   if constexpr (shape.varlen) return {tile.q_start, tile.kv_start, tile.seq_q, tile.seq_kv};
-  return {0, 0, params.seq_q, params.seq_kv};
+  return sequence_of<shape>(params, tile.batch);
 }
 
 /// The K/V tiles of a Q tile, at least one, so that every Q tile takes the same code path: if no tile is visible, the first

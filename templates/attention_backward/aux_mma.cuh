@@ -30,8 +30,7 @@ __device__ __forceinline__ void attention_backward_aux_mma(const AttentionBackwa
   const AuxBlock<shape, tile_q> block(attention);
   if (block.is_empty()) return;
   const Sequence& sequence = block.sequence;
-  const auto* const k = block.template k<Element>(attention);
-  const auto* const v = block.template v<Element>(attention);
+  const auto rows = block.template key_values<Element>(attention);
   const Pairs<shape, Modification> pairs(attention, sequence, block.batch, block.head);
   const typename DroppedOf<shape>::Pairs dropped(&params.dropout, block.batch, block.head);
   MmaBackwardWarp<Element, shape, config> warp(shared);
@@ -47,13 +46,12 @@ __device__ __forceinline__ void attention_backward_aux_mma(const AttentionBackwa
       lse[i][r] = there ? statistics.lse[row] : -Maximum::identity();
       delta[i][r] = there ? statistics.delta[row] : 0.0f;
     }
-  copy_rows<Chunks, Element, threads, tile_q, shape.head_dim, shape.q_vector>(block.template q<Element>(attention),
-                                                                              attention.q_strides.seq, block.first_q,
-                                                                              sequence.seq_q, shared, 0, thread_index());
-  copy_rows<Chunks, Element, threads, tile_q, shape.head_dim_v, backward.dout_vector>(
-      head_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch,
+  copy_rows<Chunks, threads, tile_q, shape.head_dim, shape.q_vector>(block.template q<Element>(attention), block.first_q,
+                                                                     sequence.seq_q, shared, 0, thread_index());
+  copy_rows<Chunks, threads, tile_q, shape.head_dim_v, backward.dout_vector>(
+      rows_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch,
                      block.head),
-      params.dout_strides.seq, block.first_q, sequence.seq_q, shared, Tiles::second_at, thread_index());
+      block.first_q, sequence.seq_q, shared, Tiles::second_at, thread_index());
 
   const KeyTilesOf<shape, tile_q, tile_kv> tiles(attention, pairs.visibility(), block.batch, block.head, block.first_q,
                                                  block.last_q);
@@ -61,10 +59,10 @@ __device__ __forceinline__ void attention_backward_aux_mma(const AttentionBackwa
   AuxSums<pass> sums(params, aux);
   for (int tile = tiles.last(); tile >= tiles.begin(); tile = tiles.after(tile)) {
     const int first_k = tile * tile_kv, at = Tiles::stages_at;
-    copy_rows<Chunks, Element, threads, tile_kv, shape.head_dim, shape.k_vector>(
-        k, attention.k_strides.seq, first_k, sequence.seq_kv, shared, at, thread_index());
-    copy_rows<Chunks, Element, threads, tile_kv, shape.head_dim_v, shape.v_vector>(
-        v, attention.v_strides.seq, first_k, sequence.seq_kv, shared, at + Tiles::streamed_second_at, thread_index());
+    copy_rows<Chunks, threads, tile_kv, shape.head_dim, shape.k_vector>(rows.k(), first_k, sequence.seq_kv, shared, at,
+                                                                        thread_index());
+    copy_rows<Chunks, threads, tile_kv, shape.head_dim_v, shape.v_vector>(rows.v(), first_k, sequence.seq_kv, shared,
+                                                                          at + Tiles::streamed_second_at, thread_index());
     async_copy_commit();
     async_copy_wait<0>();
     sync_block();

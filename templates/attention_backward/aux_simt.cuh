@@ -34,16 +34,15 @@ __device__ __forceinline__ void attention_backward_aux_simt(const AttentionBackw
   if (block.is_empty()) return;
   const Sequence& sequence = block.sequence;
   const int first_q = block.first_q;
-  const auto* const k = block.template k<Element>(attention);
-  const auto* const v = block.template v<Element>(attention);
+  const auto rows = block.template key_values<Element>(attention);
   const Pairs<shape, Modification> pairs(attention, sequence, block.batch, block.head);
   const typename DroppedOf<shape>::Pairs dropped(&params.dropout, block.batch, block.head);
-  stage_rows<Element, config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::first_stride>(
-      block.template q<Element>(attention), attention.q_strides.seq, first_q, sequence.seq_q, shared_q);
-  stage_rows<Element, config.threads, config.tile_q, shape.head_dim_v, backward.dout_vector, Tiles::second_stride>(
-      head_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch,
+  stage_rows<config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::first_stride>(
+      block.template q<Element>(attention), first_q, sequence.seq_q, shared_q);
+  stage_rows<config.threads, config.tile_q, shape.head_dim_v, backward.dout_vector, Tiles::second_stride>(
+      rows_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch,
                      block.head),
-      params.dout_strides.seq, first_q, sequence.seq_q, shared_dout);
+      first_q, sequence.seq_q, shared_dout);
   stage_statistics<config.tile_q, config.threads>(aux_statistics<shape, backward>(params, sequence, block.batch, block.head),
                                                   first_q, sequence.seq_q, lse, delta);
 
@@ -54,14 +53,14 @@ __device__ __forceinline__ void attention_backward_aux_simt(const AttentionBackw
   for (int tile = tiles.last(); tile >= tiles.begin(); tile = tiles.after(tile)) {
     const int first_k = tile * config.tile_kv;
     sync_block();
-    stage_rows<Element, config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::streamed_stride>(
-        k, attention.k_strides.seq, first_k, sequence.seq_kv, streamed);
+    stage_rows<config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::streamed_stride>(
+        rows.k(), first_k, sequence.seq_kv, streamed);
     sync_block();
     float scores[Tiles::rows][Tiles::columns], gradients[Tiles::rows][Tiles::columns];
     multiply_rows<Tiles, shape.head_dim, Tiles::first_stride>(shared_q, streamed, scores);
     sync_block();
-    stage_rows<Element, config.threads, config.tile_kv, shape.head_dim_v, shape.v_vector, Tiles::streamed_stride>(
-        v, attention.v_strides.seq, first_k, sequence.seq_kv, streamed);
+    stage_rows<config.threads, config.tile_kv, shape.head_dim_v, shape.v_vector, Tiles::streamed_stride>(
+        rows.v(), first_k, sequence.seq_kv, streamed);
     sync_block();
     multiply_rows<Tiles, shape.head_dim_v, Tiles::second_stride>(shared_dout, streamed, gradients);
     const bool inside = whole.holds(first_k, first_k + config.tile_kv - 1), kept = tiles.keeps_all(tile);

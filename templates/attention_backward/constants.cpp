@@ -88,6 +88,7 @@ attention::FeatureUse features_of(const TypedConfig& config, const Settings& set
   const attention::Settings& forward = settings.forward;
   use.ring = config.variant == Variant::wgmma;
   use.steps = use.ring && forward.softcap != 0;
+  use.rows = config.variant != Variant::wgmma || !settings.daux.empty();
   if (config.variant == Variant::simt || (config.variant == Variant::wgmma && settings.daux.empty())) return use;
   bool aligned = forward.vector(Side::o, settings.dout) >= 8;
   for (const Side side : {Side::q, Side::k, Side::v}) aligned = aligned && forward.vector(side) >= 8;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "templates/attention/block_mask.h"
+#include "templates/attention/kv_layout.h"
 #include "templates/attention_backward/aux_gradient.h"
 #include "templates/attention_backward/kernel_layout.h"
 #include "templates/attention_backward/op.h"
@@ -38,28 +39,16 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, Launch
                                       {"dv", Side::v, settings.dv, 64, offsetof(WgmmaBackwardParams, dv)}}};
   for (const auto& [array, side, tensor, rows, offset] : mapped) {
     const auto found = std::ranges::find(plan.pointers, array, &LaunchPlan::Pointer::array);
-    LaunchPlan::TensorMap map;
+    LaunchPlan::TensorMap map = attention::tensor_map(forward, side, tensor, rows);
     map.array = static_cast<int>(found - plan.pointers.begin());
     map.offset = static_cast<std::uint32_t>(offset);
-    map.dtype = forward.dtype;
-    map.rank = 4;
-    map.sizes = {forward.width(side), forward.positions(side), forward.heads_of(side), forward.batch};
-    // A dimension of one element may have any stride, but TMA needs multiples of 16 bytes.
-    const auto bytes = [&](std::int64_t count, std::int64_t stride) {
-      return count > 1 ? stride * size_of(forward.dtype) : std::int64_t{16};
-    };
-    map.strides_bytes = {bytes(map.sizes[1], tensor.seq_stride), bytes(map.sizes[2], tensor.head_stride),
-                         bytes(map.sizes[3], tensor.batch_stride)};
     if (forward.varlen) {  // see MapPlace
-      const std::int64_t longest = side == Side::q || side == Side::o ? forward.seq_q : forward.seq_kv;
-      const std::int64_t row_bytes = map.strides_bytes[0];
+      const std::int64_t longest = forward.length(side), row_bytes = map.strides_bytes[0];
       map.sizes[3] = map.sizes[1] + 1;
       map.sizes[1] = longest;
       map.strides_bytes[2] = row_bytes;
       map.before_bytes = longest * row_bytes;
     }
-    map.box = {64, rows, 1, 1};
-    map.swizzle_bytes = 128;
     plan.tensor_maps.push_back(map);
   }
 }
@@ -88,7 +77,7 @@ LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const Devi
 
   const std::int64_t rows = settings.rows();
   const bool has_queries = rows > 0 && forward.batch > 0 && forward.seq_q > 0;
-  const bool has_keys = forward.batch > 0 && forward.seq_kv > 0 && forward.positions(Side::k) > 0;
+  const bool has_keys = forward.batch > 0 && forward.seq_kv > 0 && forward.extents(Side::k).rows > 0;
   const auto add = [&](const KernelLaunch& launch) { plan.kernels.push_back(launch); };
   if (has_queries && forward.seq_kv > 0 && !forward.mask_mod.empty() && forward.block_mask != BlockMask::read)
     add(attention::block_mask_launch(forward));

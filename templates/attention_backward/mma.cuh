@@ -102,26 +102,25 @@ __device__ __forceinline__ void attention_backward_keys_mma(const AttentionBackw
   };
   const auto copy_queries = [&](const Queries& of, int stage) {
     const int at = Tiles::stages_at + stage * Tiles::stage_bytes;
-    copy_rows<Chunks, Element, threads, tile_q, shape.head_dim, shape.q_vector>(
-        head_of<shape>(static_cast<const Element*>(attention.q), attention.q_strides, sequence.q_start, block.batch,
+    copy_rows<Chunks, threads, tile_q, shape.head_dim, shape.q_vector>(
+        rows_of<shape>(static_cast<const Element*>(attention.q), attention.q_strides, sequence.q_start, block.batch,
                        of.head),
-        attention.q_strides.seq, of.first_q, sequence.seq_q, shared, at, thread_index());
-    copy_rows<Chunks, Element, threads, tile_q, shape.head_dim_v, backward.dout_vector>(
-        head_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch,
+        of.first_q, sequence.seq_q, shared, at, thread_index());
+    copy_rows<Chunks, threads, tile_q, shape.head_dim_v, backward.dout_vector>(
+        rows_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch,
                        of.head),
-        params.dout_strides.seq, of.first_q, sequence.seq_q, shared, at + Tiles::streamed_second_at, thread_index());
+        of.first_q, sequence.seq_q, shared, at + Tiles::streamed_second_at, thread_index());
     stage_statistics<tile_q, threads>(statistics_of<shape>(params, sequence, block.batch, of.head), of.first_q,
                                       sequence.seq_q, statistics(stage), statistics(stage) + tile_q);
   };
 
   Queries queries(attention, Visibility<shape>(attention, sequence), block);
   if (!queries.at_end()) {
-    copy_rows<Chunks, Element, threads, tile_kv, shape.head_dim, shape.k_vector>(
-        block.at(static_cast<const Element*>(attention.k), attention.k_strides), attention.k_strides.seq, first_k,
-        sequence.seq_kv, shared, 0, thread_index());
-    copy_rows<Chunks, Element, threads, tile_kv, shape.head_dim_v, shape.v_vector>(
-        block.at(static_cast<const Element*>(attention.v), attention.v_strides), attention.v_strides.seq, first_k,
-        sequence.seq_kv, shared, Tiles::second_at, thread_index());
+    const KeyValuesOf<Element, shape> rows(attention, sequence, block.batch, block.kv_head);
+    copy_rows<Chunks, threads, tile_kv, shape.head_dim, shape.k_vector>(rows.k(), first_k, sequence.seq_kv, shared, 0,
+                                                                        thread_index());
+    copy_rows<Chunks, threads, tile_kv, shape.head_dim_v, shape.v_vector>(rows.v(), first_k, sequence.seq_kv, shared,
+                                                                          Tiles::second_at, thread_index());
     copy_queries(queries, 0);
     async_copy_commit();
   }
@@ -228,8 +227,7 @@ __device__ __forceinline__ void attention_backward_queries_mma(const AttentionBa
     return;
   }
   const Sequence& sequence = block.sequence;
-  const auto* const k = block.template k<Element>(attention);
-  const auto* const v = block.template v<Element>(attention);
+  const auto rows = block.template key_values<Element>(attention);
   const Pairs<shape, Modification> pairs(attention, sequence, block.batch, block.head);
   const typename DroppedOf<shape>::Pairs dropped(&params.dropout, block.batch, block.head);
   MmaBackwardWarp<Element, shape, config> warp(shared);
@@ -249,10 +247,10 @@ __device__ __forceinline__ void attention_backward_queries_mma(const AttentionBa
 
   const auto copy_keys = [&](int tile, int stage) {
     const int at = Tiles::stages_at + stage * Tiles::stage_bytes;
-    copy_rows<Chunks, Element, threads, tile_kv, shape.head_dim, shape.k_vector>(
-        k, attention.k_strides.seq, tile * tile_kv, sequence.seq_kv, shared, at, thread_index());
-    copy_rows<Chunks, Element, threads, tile_kv, shape.head_dim_v, shape.v_vector>(
-        v, attention.v_strides.seq, tile * tile_kv, sequence.seq_kv, shared, at + Tiles::streamed_second_at, thread_index());
+    copy_rows<Chunks, threads, tile_kv, shape.head_dim, shape.k_vector>(rows.k(), tile * tile_kv, sequence.seq_kv, shared,
+                                                                        at, thread_index());
+    copy_rows<Chunks, threads, tile_kv, shape.head_dim_v, shape.v_vector>(rows.v(), tile * tile_kv, sequence.seq_kv, shared,
+                                                                          at + Tiles::streamed_second_at, thread_index());
   };
   const KeyTilesOf<shape, tile_q, tile_kv> tiles(attention, pairs.visibility(), block.batch, block.head, block.first_q,
                                                  block.last_q);
@@ -261,13 +259,12 @@ __device__ __forceinline__ void attention_backward_queries_mma(const AttentionBa
   float slope_gradient = 0.0f;
   int tile = tiles.last();
   if (tile >= tiles.begin()) {
-    copy_rows<Chunks, Element, threads, tile_q, shape.head_dim, shape.q_vector>(block.template q<Element>(attention),
-                                                                                attention.q_strides.seq, block.first_q,
-                                                                                sequence.seq_q, shared, 0, thread_index());
-    copy_rows<Chunks, Element, threads, tile_q, shape.head_dim_v, backward.dout_vector>(
-        head_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch,
+    copy_rows<Chunks, threads, tile_q, shape.head_dim, shape.q_vector>(block.template q<Element>(attention), block.first_q,
+                                                                       sequence.seq_q, shared, 0, thread_index());
+    copy_rows<Chunks, threads, tile_q, shape.head_dim_v, backward.dout_vector>(
+        rows_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch,
                        block.head),
-        params.dout_strides.seq, block.first_q, sequence.seq_q, shared, Tiles::second_at, thread_index());
+        block.first_q, sequence.seq_q, shared, Tiles::second_at, thread_index());
     copy_keys(tile, 0);
     async_copy_commit();
   }

@@ -71,6 +71,9 @@ std::string_view summary_of(const AttentionBackwardProblem&) noexcept {
 }
 
 void complete(AttentionBackwardProblem& p) {
+  if (has_kv_lengths(p))
+    throw Error(ErrorCode::invalid_argument, p.page_size ? "page_size is " : "kv_lengths is ", p.page_size.value_or(1),
+                "; attention_backward has neither pages nor lengths in device memory");
   complete(static_cast<AttentionProblem&>(p));
   const Settings settings = Settings::of(p);
   if (!p.score_mod_grad.empty()) {

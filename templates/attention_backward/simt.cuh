@@ -111,12 +111,11 @@ __device__ __forceinline__ void attention_backward_keys_simt(const AttentionBack
   if (block.is_empty()) return;
   const Sequence& sequence = block.sequence;
   const int first_k = block.first_k;
-  stage_rows<Element, config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::first_stride>(
-      block.at(static_cast<const Element*>(attention.k), attention.k_strides), attention.k_strides.seq, first_k,
-      sequence.seq_kv, shared_k);
-  stage_rows<Element, config.threads, config.tile_kv, shape.head_dim_v, shape.v_vector, Tiles::second_stride>(
-      block.at(static_cast<const Element*>(attention.v), attention.v_strides), attention.v_strides.seq, first_k,
-      sequence.seq_kv, shared_v);
+  const KeyValuesOf<Element, shape> rows(attention, sequence, block.batch, block.kv_head);
+  stage_rows<config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::first_stride>(rows.k(), first_k,
+                                                                                                  sequence.seq_kv, shared_k);
+  stage_rows<config.threads, config.tile_kv, shape.head_dim_v, shape.v_vector, Tiles::second_stride>(
+      rows.v(), first_k, sequence.seq_kv, shared_v);
 
   SimtGradient<Tiles, shape.head_dim> dk;
   SimtGradient<Tiles, shape.head_dim_v> dv;
@@ -135,8 +134,8 @@ __device__ __forceinline__ void attention_backward_keys_simt(const AttentionBack
                                                                    first_q + config.tile_q - 1);
       if (!keeps_any<config.tile_q>(tiles, block.tile)) continue;
       const auto stage_queries = [&] {
-        stage_rows<Element, config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::streamed_stride>(
-            q, attention.q_strides.seq, first_q, sequence.seq_q, streamed);
+        stage_rows<config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::streamed_stride>(
+            StridedRows<Element>{q, attention.q_strides.seq}, first_q, sequence.seq_q, streamed);
       };
       sync_block();
       stage_queries();
@@ -145,8 +144,8 @@ __device__ __forceinline__ void attention_backward_keys_simt(const AttentionBack
       float scores[Tiles::rows][Tiles::columns], gradients[Tiles::rows][Tiles::columns];
       multiply_rows<Tiles, shape.head_dim, Tiles::first_stride>(shared_k, streamed, scores);
       sync_block();
-      stage_rows<Element, config.threads, config.tile_q, shape.head_dim_v, backward.dout_vector, Tiles::streamed_stride>(
-          dout, params.dout_strides.seq, first_q, sequence.seq_q, streamed);
+      stage_rows<config.threads, config.tile_q, shape.head_dim_v, backward.dout_vector, Tiles::streamed_stride>(
+          StridedRows<Element>{dout, params.dout_strides.seq}, first_q, sequence.seq_q, streamed);
       sync_block();
       multiply_rows<Tiles, shape.head_dim_v, Tiles::second_stride>(shared_v, streamed, gradients);
 
@@ -209,16 +208,15 @@ __device__ __forceinline__ void attention_backward_queries_simt(const AttentionB
   }
   const Sequence& sequence = block.sequence;
   const int first_q = block.first_q, last_q = block.last_q;
-  const auto* const k = block.template k<Element>(attention);
-  const auto* const v = block.template v<Element>(attention);
+  const auto rows = block.template key_values<Element>(attention);
   const Pairs<shape, Modification> pairs(attention, sequence, block.batch, block.head);
   const typename DroppedOf<shape>::Pairs dropped(&params.dropout, block.batch, block.head);
-  stage_rows<Element, config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::first_stride>(
-      block.template q<Element>(attention), attention.q_strides.seq, first_q, sequence.seq_q, shared_q);
-  stage_rows<Element, config.threads, config.tile_q, shape.head_dim_v, backward.dout_vector, Tiles::second_stride>(
-      head_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch,
+  stage_rows<config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::first_stride>(
+      block.template q<Element>(attention), first_q, sequence.seq_q, shared_q);
+  stage_rows<config.threads, config.tile_q, shape.head_dim_v, backward.dout_vector, Tiles::second_stride>(
+      rows_of<shape>(static_cast<const Element*>(params.dout), params.dout_strides, sequence.q_start, block.batch,
                      block.head),
-      params.dout_strides.seq, first_q, sequence.seq_q, shared_dout);
+      first_q, sequence.seq_q, shared_dout);
   stage_statistics<config.tile_q, config.threads>(statistics_of<shape>(params, sequence, block.batch, block.head), first_q,
                                                   sequence.seq_q, lse, delta);
 
@@ -230,8 +228,8 @@ __device__ __forceinline__ void attention_backward_queries_simt(const AttentionB
   for (int tile = tiles.last(); tile >= tiles.begin(); tile = tiles.after(tile)) {
     const int first_k = tile * config.tile_kv;
     const auto stage_keys = [&] {
-      stage_rows<Element, config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::streamed_stride>(
-          k, attention.k_strides.seq, first_k, sequence.seq_kv, streamed);
+      stage_rows<config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::streamed_stride>(
+          rows.k(), first_k, sequence.seq_kv, streamed);
     };
     sync_block();
     stage_keys();
@@ -239,8 +237,8 @@ __device__ __forceinline__ void attention_backward_queries_simt(const AttentionB
     float scores[Tiles::rows][Tiles::columns], gradients[Tiles::rows][Tiles::columns];
     multiply_rows<Tiles, shape.head_dim, Tiles::first_stride>(shared_q, streamed, scores);
     sync_block();
-    stage_rows<Element, config.threads, config.tile_kv, shape.head_dim_v, shape.v_vector, Tiles::streamed_stride>(
-        v, attention.v_strides.seq, first_k, sequence.seq_kv, streamed);
+    stage_rows<config.threads, config.tile_kv, shape.head_dim_v, shape.v_vector, Tiles::streamed_stride>(
+        rows.v(), first_k, sequence.seq_kv, streamed);
     sync_block();
     multiply_rows<Tiles, shape.head_dim_v, Tiles::second_stride>(shared_dout, streamed, gradients);
 

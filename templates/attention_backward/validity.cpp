@@ -115,7 +115,7 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
       (!config.separate_adders(settings) || config.head_split > 0 || config.ahead || config.kernels == 2))
     return "persistent is 1; allowed: only with a fourth warpgroup (adders=1, or deterministic=1 and roles=keys), "
            "head_split=0, ahead=0 and kernels=1";
-  if (settings.rows() == 0 || forward.positions(Side::k) == 0)
+  if (settings.rows() == 0 || forward.extents(Side::k).rows == 0)
     return "TMA cannot read empty arrays, and there are no queries or no keys";
   for (const Side side : {Side::q, Side::k, Side::v}) {
     if (forward.vector(side) < 8)
@@ -129,9 +129,7 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
     const Tensor& tensor = settings.*gradient.tensor;
     if (forward.vector(gradient.side, tensor) < 8)
       return std::string("TMA needs rows that are aligned to 16 bytes; those of ") + gradient.name + " are not";
-    if ((forward.positions(gradient.side) > 1 && tensor.seq_stride == 0) ||
-        (forward.heads_of(gradient.side) > 1 && tensor.head_stride == 0) ||
-        (!forward.varlen && forward.batch > 1 && tensor.batch_stride == 0))
+    if (forward.broadcasts(gradient.side, tensor))
       return std::string("TMA needs strides above 0; ") + gradient.name + " has a stride of 0";
   }
   // Measured with ptxas: S of the next 128 queries leaves no registers for more. In blocks of more than 384 threads ptxas

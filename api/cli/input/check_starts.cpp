@@ -1,5 +1,6 @@
 #include "api/cli/input/check_starts.h"
 
+#include <algorithm>
 #include <string>
 
 #include "templates/half.h"
@@ -24,6 +25,22 @@ void check(const HostArray& starts, const char* longest, std::int64_t length, co
   }
 }
 
+/// Lengths of keys, and the pages that they reach.
+void check_lengths(const Fields& fields, const HostArray& lengths, const HostArray* table) {
+  const std::int64_t most = fields.integer("seq_kv");
+  for (std::int64_t b = 0; b < lengths.info.shape[0]; ++b) {
+    const std::int64_t length = read_integer(lengths.info.dtype, lengths.data, b);
+    if (length < 0 || length > most)
+      throw Error(ErrorCode::invalid_argument, "kv_lengths[", b, "] is ", length, "; expected 0 to ", most);
+    if (table == nullptr) continue;
+    const std::int64_t page_size = fields.integer("page_size"), pages = fields.integer("pages");
+    for (std::int64_t i = 0; i * page_size < length; ++i)
+      if (const std::int64_t page = read_integer(table->info.dtype, table->data, b * table->info.strides[0] + i);
+          page < 0 || page >= pages)
+        throw Error(ErrorCode::invalid_argument, "block_table[", b, ",", i, "] is ", page, "; expected 0 to ", pages - 1);
+  }
+}
+
 }  // namespace
 
 void check_starts(const Problem& problem, const std::vector<HostArray>& arrays) {
@@ -33,6 +50,10 @@ void check_starts(const Problem& problem, const std::vector<HostArray>& arrays) 
       check(array, "seq_q", fields.integer("seq_q"), "total_q", fields.integer("total_q"));
     if (array.info.name == "cu_seqlens_kv")
       check(array, "seq_kv", fields.integer("seq_kv"), "total_kv", fields.integer("total_kv"));
+    if (array.info.name == "kv_lengths") {
+      const auto table = std::ranges::find_if(arrays, [](const HostArray& one) { return one.info.name == "block_table"; });
+      check_lengths(fields, array, table == arrays.end() ? nullptr : &*table);
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tests/api/cli/arrays.h"
 #include "tests/api/cli/process.h"
@@ -167,6 +168,42 @@ TEST_F(CliAttention, PackedSequences) {
   rejects("cu_seqlens_kv", {0, 4, 8, 10}, {0, 4, 5, 9}, {"cu_seqlens_kv[3] is 10; expected at most total_kv, 9"});
   rejects("cu_seqlens_kv", {0, 4, 9}, {0, 4, 5, 9}, {"batch is 2 by another file", "cu_seqlens_q", "is 4"});
   expect_rejected(of_files({"--varlen=0", "--input", of("cu_seqlens_q")}), {"'cu_seqlens_q'", "allowed: q, k, v"});
+}
+
+TEST_F(CliAttention, KeysInPages) {
+  write_zeros("q", {3, 1, 4, 8});
+  write_zeros("k", {5, 2, 2, 8});
+  write_zeros("v", {5, 2, 2, 8});
+  const auto write_table = [&](const std::vector<std::int32_t>& entries) {
+    write("block_table.npy", npy<std::int32_t>(NpyType::i4, {3, 4}, entries));
+  };
+  // Entries that no length reaches are not pages.
+  const std::vector<std::int32_t> table{4, 0, 2, -1, -7, 99, -1, -1, 1, 3, 0, 4};
+  write_table(table);
+  write_starts("kv_lengths", {5, 0, 8});
+  const std::vector<std::string> pages{"--page-size",    "2",        "--input", of("block_table"), "--input",
+                                       of("kv_lengths"), "--output", of("lse")};
+  const nlohmann::json report = run_json(of_files(pages));
+  EXPECT_EQ(report["problem"]["batch"], 3);
+  EXPECT_EQ(report["problem"]["pages"], 5);
+  EXPECT_EQ(report["problem"]["max_pages"], 4);
+  EXPECT_EQ(report["problem"]["seq_kv"], 8);
+  EXPECT_EQ(report["verified"], true);
+  const std::vector<float> lse = floats_in(read("lse.npy"));
+  ASSERT_EQ(lse.size(), 12u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(lse[i], std::log(5), 1e-6);
+    EXPECT_EQ(lse[4 + i], -std::numeric_limits<float>::infinity());
+    EXPECT_NEAR(lse[8 + i], std::log(8), 1e-6);
+  }
+  // Kernels trust them, so they are checked before.
+  write_starts("kv_lengths", {5, 0, 9});
+  expect_rejected(of_files(pages), {"kv_lengths[2] is 9; expected 0 to 8"});
+  write_starts("kv_lengths", {7, 0, 8});
+  expect_rejected(of_files(pages), {"block_table[0,3] is -1; expected 0 to 4"});
+  write_starts("kv_lengths", {5, 0, 8});
+  expect_rejected(of_files({"--page-size", "3", "--input", of("block_table"), "--input", of("kv_lengths")}),
+                  {"page_size is 3", "k from", "give the file's"});
 }
 
 TEST_F(CliAttention, FilesThatDoNotFitAreRejected) {

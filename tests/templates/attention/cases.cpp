@@ -56,6 +56,14 @@ std::vector<Problem> attention_problems(bool tensor_cores) {
       "seq_q=5,seq_kv=0,head_dim=64,heads=4,kv_heads=1,window_left=3,alibi=1",
       "seq_q=70,seq_kv=90,head_dim=64,heads=2,batch=3,k_batch_stride=0,v_batch_stride=0",
       "seq_q=70,seq_kv=90,head_dim=64,heads=4,batch=2,k_head_stride=0,v_head_stride=0,q_seq_stride=0,causal=top-left",
+      // Keys in pages, and lengths in device memory.
+      "seq_q=1,head_dim=128,heads=8,kv_heads=2,batch=9,page_size=16,pages=60,max_pages=20",
+      "seq_q=40,head_dim=64,heads=4,kv_heads=2,batch=6,varlen=1,total_q=150,causal=bottom-right,sinks=1,page_size=16,pages="
+      "50,"
+      "max_pages=20",
+      "seq_q=3,head_dim=72,heads=4,kv_heads=1,batch=9,softcap=20,alibi=1,layout=bhsd,page_size=5,pages=200,max_pages=40",
+      "seq_q=90,head_dim=40,heads=2,batch=7,causal=bottom-right,window_left=60,page_size=1,pages=900,max_pages=200",
+      "seq_q=60,seq_kv=300,head_dim=64,heads=2,batch=7,kv_lengths=1,causal=bottom-right",
       // Small dot products with softcap; biases that tensor cores add, and biases that they cannot add because f16
       // overflows with a large scale.
       "seq_q=300,seq_kv=500,head_dim=64,heads=2,softcap=50,dtype=bf16",

@@ -48,16 +48,19 @@ struct AttentionArrayStrides {
   bool operator==(const AttentionArrayStrides&) const = default;
 };
 
-/// Device addresses, in launch order. Non-null alibi_slopes, sinks, cu_seqlens and rng_state enable their options in a
-/// one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
+/// Device addresses, in launch order. Non-null alibi_slopes, sinks, cu_seqlens, kv_lengths and rng_state enable their
+/// options in a one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
 struct AttentionArrays {
-  const void* q = nullptr;                      ///< (batch, seq_q, heads, head_dim); varlen: (total_q, heads, head_dim)
-  const void* k = nullptr;                      ///< (batch, seq_kv, kv_heads, head_dim); varlen: (total_kv, ...)
-  const void* v = nullptr;                      ///< (batch, seq_kv, kv_heads, head_dim_v); varlen: (total_kv, ...)
+  const void* q = nullptr;  ///< (batch, seq_q, heads, head_dim); varlen: (total_q, heads, head_dim)
+  /// (batch, seq_kv, kv_heads, head_dim); varlen: (total_kv, ...); page_size: (pages, page_size, ...)
+  const void* k = nullptr;
+  const void* v = nullptr;                      ///< the same with head_dim_v
   const float* alibi_slopes = nullptr;          ///< (heads), finite
   const float* sinks = nullptr;                 ///< (heads)
-  const std::int32_t* cu_seqlens_q = nullptr;   ///< (batch + 1); both cu_seqlens or neither
+  const std::int32_t* cu_seqlens_q = nullptr;   ///< (batch + 1); both cu_seqlens or neither, but with kv_lengths this alone
   const std::int32_t* cu_seqlens_kv = nullptr;  ///< (batch + 1)
+  const std::int32_t* block_table = nullptr;    ///< (batch, max_pages): the pages of each sequence; with page_size
+  const std::int32_t* kv_lengths = nullptr;     ///< (batch): keys of each sequence, 0 to seq_kv
   /// Arrays of score_mod and mask_mod in the order of their declarations: those of score_mod's opening comment, of
   /// mask_mod's, then those that AttentionProblem::aux adds. Numbers are not in the list.
   std::array<const void*, 8> aux{};
@@ -89,6 +92,17 @@ struct AttentionArrays {
 ///                                     with 0, never decrease and are trusted. They may end before total_q and total_kv:
 ///                                     rows after the last sequence affect no result, and theirs are not written
 ///
+/// With kv_lengths, sequence b has kv_lengths[b] keys, read from device memory when the kernel runs, and seq_kv bounds them:
+/// grids follow from seq_kv, so one plan or CUDA graph serves all steps of decoding. Lengths beyond 0 and seq_kv count as
+/// these. Masks take the length as the number of keys: the last query of a sequence is aligned with its last key if causal
+/// is bottom_right. varlen then packs queries alone. Positions after the length are not read, whatever they hold.
+///
+/// With page_size, k and v are pools of pages that sequences share, as in a paged KV cache: position j of sequence b is in
+/// slot j % page_size of page block_table[b, j / page_size]. The batch strides of k and v are the distance of two pages.
+/// Entries of the table that a length does not reach may hold anything; the others are trusted to be pages, in any order and
+/// as often as you like. page_size implies kv_lengths and is compiled in; pages, max_pages and strides are not. Kernels on
+/// sm_90a that load through TMA (wgmma) do not read pages or lengths in device memory yet.
+///
 /// With dropout, each pair of a query and a key is dropped with this probability, independently of all others:
 ///   o[b,i,h,:] = sum_j keep[b,h,i,j] / (1 - dropout) * exp(s[j] - lse[b,h,i]) * v[b,j,g,:]
 /// where keep is 0 or 1; lse is as without dropout. The probability is rounded to a multiple of 2^-16. The mask is a
@@ -117,7 +131,7 @@ struct AttentionProblem {
   std::int64_t heads = 1;                    ///< of q and o, >= 1
   std::optional<std::int64_t> kv_heads{};    ///< of k and v, a divisor of heads; absent: heads
   std::int64_t seq_q = 1;                    ///< queries of a sequence, >= 0
-  std::optional<std::int64_t> seq_kv{};      ///< keys of a sequence, >= 0; absent: seq_q
+  std::optional<std::int64_t> seq_kv{};      ///< keys of a sequence, >= 0; absent: seq_q, or all that fit max_pages
   std::int64_t head_dim = 64;                ///< of q and k, 8 to 256 in steps of 8; kernels are specialized for it
   std::optional<std::int64_t> head_dim_v{};  ///< of v and o, likewise; absent: head_dim
   DType dtype = DType::bf16;                 ///< of q, k, v and o: f32, f16 or bf16
@@ -144,6 +158,12 @@ struct AttentionProblem {
   std::int64_t dropout_seed = 0;               ///< of the dropout mask
   std::int64_t dropout_offset = 0;             ///< distinguishes calls with the same seed
   bool rng_state = false;                      ///< seed and offset are in AttentionArrays::rng_state
+  bool kv_lengths = false;                     ///< numbers of keys are in AttentionArrays::kv_lengths
+  std::optional<std::int64_t> page_size{};     ///< positions of a page, >= 1; absent: k and v are not in pages
+  std::optional<std::int64_t> pages{};         ///< pages of k and v; required with page_size, invalid without
+  std::optional<std::int64_t> max_pages{};     ///< pages of a sequence in block_table; likewise
+  /// Elements from one row of block_table to the next, >= 0; absent: max_pages.
+  std::optional<std::int64_t> block_table_stride{};
 
   constexpr std::string_view op() const noexcept { return "attention"; }
   bool operator==(const AttentionProblem&) const = default;
@@ -166,13 +186,20 @@ BlockMaskShape block_mask_shape(const AttentionProblem& problem);
 /// Identifies q, k, v, o, or a gradient of one, in a description.
 struct AttentionTensor {
   std::string_view name;
-  Extent positions, heads, width;
-  bool written = false;  ///< its rows must not share memory
+  Extent entries, positions, heads, width;  ///< entries: sequences or pages
+  bool packed = false;                      ///< no entries: positions count through all sequences
+  bool written = false;                     ///< its rows must not share memory
 
   constexpr AttentionTensor as(std::string_view other, bool is_written) const {
-    return {other, positions, heads, width, is_written};
+    AttentionTensor tensor = *this;
+    tensor.name = other;
+    tensor.written = is_written;
+    return tensor;
   }
 };
+
+/// Returns whether the lengths of keys are in device memory.
+constexpr bool has_kv_lengths(const AttentionProblem& p) { return p.kv_lengths || p.page_size.has_value(); }
 
 struct AttentionTensors {
   AttentionTensor q, k, v, o;
@@ -180,12 +207,14 @@ struct AttentionTensors {
 constexpr AttentionTensors attention_tensors(const AttentionProblem& p) {
   const Extent heads = size(p.heads), kv_heads = size(p.kv_heads, p.heads);
   const Extent head_dim = size(p.head_dim), head_dim_v = size(p.head_dim_v, p.head_dim);
+  const bool paged = p.page_size.has_value(), packed_keys = p.varlen && !has_kv_lengths(p);
   const Extent queries = p.varlen ? size(p.total_q, 0) : size(p.seq_q);
-  const Extent keys = p.varlen ? size(p.total_kv, 0) : size(p.seq_kv, p.seq_q);
-  return {{"q", queries, heads, head_dim},
-          {"k", keys, kv_heads, head_dim},
-          {"v", keys, kv_heads, head_dim_v},
-          {"o", queries, heads, head_dim_v, true}};
+  const Extent keys = paged ? size(p.page_size, 1) : packed_keys ? size(p.total_kv, 0) : size(p.seq_kv, p.seq_q);
+  const Extent entries = size(p.batch), key_entries = paged ? size(p.pages, 0) : entries;
+  return {{"q", entries, queries, heads, head_dim, p.varlen},
+          {"k", key_entries, keys, kv_heads, head_dim, packed_keys},
+          {"v", key_entries, keys, kv_heads, head_dim_v, packed_keys},
+          {"o", entries, queries, heads, head_dim_v, p.varlen, true}};
 }
 
 /// Returns the batch, seq and head stride of a contiguous array; the maximum integer instead of an overflow.
@@ -214,7 +243,8 @@ constexpr void describe_strides(const AttentionProblem& p, const AttentionTensor
     return facts;
   };
   FieldFacts batch = stride("elements from one batch entry to the next", contiguous[0]);
-  batch.only_with = {!p.varlen, "varlen=0; packed sequences have no batch stride"};
+  if (t.entries.field != &p.batch) batch.meaning = "elements from one page to the next";
+  batch.only_with = {!t.packed, "varlen=0; packed sequences have no batch stride"};
   v.option(names[0], strides.batch, batch);
   v.option(names[1], strides.seq, stride("elements from one position to the next", contiguous[1]));
   v.option(names[2], strides.head, stride("elements from one head to the next", contiguous[2]));
@@ -230,11 +260,11 @@ constexpr ArrayFacts attention_array(const AttentionProblem& p, const AttentionT
   const Extent outer = bshd ? t.positions : t.heads, inner = bshd ? t.heads : t.positions;
   const std::int64_t seq = strides.seq.value_or(contiguous[1]), head = strides.head.value_or(contiguous[2]);
   const std::int64_t outer_stride = bshd ? seq : head, inner_stride = bshd ? head : seq;
-  if (p.varlen) {
+  if (t.packed) {
     facts.shape = {outer, inner, t.width};
     facts.strides = {outer_stride, inner_stride, 1};
   } else {
-    facts.shape = {size(p.batch), outer, inner, t.width};
+    facts.shape = {t.entries, outer, inner, t.width};
     facts.strides = {strides.batch.value_or(contiguous[0]), outer_stride, inner_stride, 1};
   }
   return facts;
@@ -252,14 +282,22 @@ void adopt(const AttentionProblem& problem, const AttentionArrays& arrays);
 void check_aux_given(const AttentionProblem& problem, const std::array<const void*, 8>& aux);
 
 inline constexpr std::int64_t most_attention_heads = 1 << 20;  ///< and sequences
+inline constexpr std::int64_t most_attention_positions = 1 << 30;
 inline constexpr double most_dropout = 0.9999;
 
-/// The fields of the forward pass.
+/// Returns how many keys a sequence can have in its pages; at most the largest length of a sequence.
+constexpr std::int64_t most_paged_keys(const AttentionProblem& p) {
+  std::int64_t keys = 0;
+  const bool too_many = __builtin_mul_overflow(p.page_size.value_or(0), p.max_pages.value_or(0), &keys);
+  return too_many ? most_attention_positions : std::min(keys, most_attention_positions);
+}
+
+/// The fields of the forward pass that the backward pass has, too.
 template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe_attention_fields(Self& p, Visitor& v) {
-  constexpr std::int64_t most_positions = 1 << 30, most_heads = most_attention_heads;
+  constexpr std::int64_t most_positions = most_attention_positions, most_heads = most_attention_heads;
   const Range head_dims{8, 256}, positions{0, most_positions};
-  const Condition packed{p.varlen, "varlen=1"};
+  const Condition packed{p.varlen, "varlen=1"}, packed_keys{p.varlen && !has_kv_lengths(p), "varlen=1 and no kv_lengths"};
   v.field("batch", p.batch, {.meaning = "number of sequences", .range = {0, most_heads}, .runtime = true});
   v.field("heads", p.heads, {.meaning = "heads of q and o", .range = {1, most_heads}});
   v.field("kv_heads", p.kv_heads,
@@ -268,7 +306,7 @@ constexpr void describe_attention_fields(Self& p, Visitor& v) {
   v.field("seq_kv", p.seq_kv,
           {.meaning = "keys of a sequence; 0: an empty KV cache",
            .range = positions,
-           .follows = {"seq_q", p.seq_q},
+           .follows = p.page_size ? Default{"max_pages * page_size", most_paged_keys(p)} : Default{"seq_q", p.seq_q},
            .runtime = true});
   v.field("head_dim", p.head_dim,
           {.meaning = "elements of a query and a key; kernels are specialized for it",
@@ -305,9 +343,11 @@ constexpr void describe_attention_fields(Self& p, Visitor& v) {
             .range = positions,
             .only_with = packed,
             .runtime = true});
-  v.option(
-      "total_kv", p.total_kv,
-      {.meaning = "keys of all sequences; required with varlen", .range = positions, .only_with = packed, .runtime = true});
+  v.option("total_kv", p.total_kv,
+           {.meaning = "keys of all sequences; required with varlen",
+            .range = positions,
+            .only_with = packed_keys,
+            .runtime = true});
   v.field("score_mod", p.score_mod,
           {.meaning = "CUDA source of float score_mod(float score, int b, int h, int q, int k, const Aux& aux)",
            .omit_default = true});
@@ -334,6 +374,32 @@ constexpr void describe_attention_fields(Self& p, Visitor& v) {
   describe_strides(p, o, {"o_batch_stride", "o_seq_stride", "o_head_stride", "o_alignment"}, p.o_strides, p.o_alignment, v);
 }
 
+/// The fields of keys in pages, and of lengths in device memory.
+template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe_attention_pages(Self& p, Visitor& v) {
+  const Condition paged{p.page_size.has_value(), "page_size"};
+  constexpr std::int64_t most = most_attention_positions;
+  v.option("kv_lengths", p.kv_lengths, {.meaning = "numbers of keys are read from the array kv_lengths, at most seq_kv"});
+  v.field("page_size", p.page_size,
+          {.meaning = "positions of a page of k and v; kernels are specialized for it",
+           .range = {1, most},
+           .omit_default = true});
+  v.option(
+      "pages", p.pages,
+      {.meaning = "pages of k and v; required with page_size", .range = {0, most}, .only_with = paged, .runtime = true});
+  v.option("max_pages", p.max_pages,
+           {.meaning = "pages of a sequence in block_table; required with page_size; seq_kv defaults to their positions",
+            .range = {0, most},
+            .only_with = paged,
+            .runtime = true});
+  v.option("block_table_stride", p.block_table_stride,
+           {.meaning = "elements from one sequence's pages to the next one's in block_table",
+            .range = {0, std::int64_t{1} << 40},
+            .follows = {"max_pages", p.max_pages.value_or(0)},
+            .only_with = paged,
+            .runtime = true});
+}
+
 /// The arrays that the forward pass reads, and the block mask. `Arrays` has members of the names in AttentionArrays.
 template <typename Arrays, DescriptionVisitor Visitor>
 constexpr void describe_attention_inputs(const AttentionProblem& p, const Arrays& arrays, Visitor& v) {
@@ -355,8 +421,21 @@ constexpr void describe_attention_inputs(const AttentionProblem& p, const Arrays
   const Extent starts{&p.batch, std::min(p.batch, most_attention_heads) + 1, 1, {}};
   v.array(arrays.cu_seqlens_q,
           vector("cu_seqlens_q", DType::i32, starts, p.varlen, "first query of each sequence, then their number"));
-  v.array(arrays.cu_seqlens_kv,
-          vector("cu_seqlens_kv", DType::i32, starts, p.varlen, "first key of each sequence, then their number"));
+  ArrayFacts key_starts =
+      vector("cu_seqlens_kv", DType::i32, starts, p.varlen, "first key of each sequence, then their number");
+  key_starts.present = p.varlen && !has_kv_lengths(p);
+  v.array(arrays.cu_seqlens_kv, key_starts);
+  if constexpr (requires { arrays.block_table; }) {
+    v.array(arrays.block_table, {.name = "block_table",
+                                 .dtype = DType::i32,
+                                 .shape = {size(p.batch), size(p.max_pages, 0)},
+                                 .strides = {p.block_table_stride.value_or(p.max_pages.value_or(0)), 1},
+                                 .present = p.page_size.has_value(),
+                                 .meaning = "pages of each sequence; read up to its length"});
+    ArrayFacts lengths = vector("kv_lengths", DType::i32, size(p.batch), p.kv_lengths, "keys of each sequence, 0 to seq_kv");
+    lengths.present = has_kv_lengths(p);
+    v.array(arrays.kv_lengths, lengths);
+  }
   if constexpr (requires { v.user_array(arrays.aux[0]); }) {
     for (const void* const aux : arrays.aux) v.user_array(aux);
   } else if (!p.score_mod.empty() || !p.mask_mod.empty()) {
@@ -396,6 +475,7 @@ constexpr ArrayFacts lse_array(const AttentionProblem& p, Role role) {
 template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
   describe_attention_fields(p, v);
+  describe_attention_pages(p, v);
   describe_attention_inputs(p, arrays, v);
   ArrayFacts output = attention_array(p, attention_tensors(p).o, p.o_strides, p.o_alignment);
   output.role = Role::output;
