@@ -15,8 +15,9 @@ class MeasuringLock {
  public:
   /// Waits for the lock. An empty `folder` means the system's temporary folder. Throws Error(cancelled) if another process
   /// holds the lock for longer than `timeout`: measurements hold it for milliseconds, a stopped process holds it forever.
+  /// Processes wait in no order, so that one of twenty can wait for a minute.
   MeasuringLock(const std::filesystem::path& folder, const std::string& uuid,
-                std::chrono::milliseconds timeout = std::chrono::seconds(30));
+                std::chrono::milliseconds timeout = std::chrono::minutes(5));
   ~MeasuringLock();
   MeasuringLock(const MeasuringLock&) = delete;
   MeasuringLock& operator=(const MeasuringLock&) = delete;

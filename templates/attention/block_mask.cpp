@@ -1,5 +1,7 @@
 #include "templates/attention/block_mask.h"
 
+#include <algorithm>
+
 #include "templates/attention/modification.h"
 #include "templates/folded_grid.h"
 #include "templates/half.h"
@@ -22,7 +24,7 @@ BlockMaskLayout BlockMaskLayout::of(const Settings& settings) {
   // Packed sequences, and those with lengths in device memory, have lengths of their own.
   const bool one_for_batches =
       !settings.varlen && !settings.kv_lengths && !mask_may_use(settings.mask_mod, MaskPlace::batch);
-  layout.batches = one_for_batches ? 1 : settings.batch;
+  layout.batches = one_for_batches ? std::min<std::int64_t>(settings.batch, 1) : settings.batch;
   layout.heads = mask_may_use(settings.mask_mod, MaskPlace::head) ? settings.heads : 1;
   layout.rows = tiles(settings.seq_q);
   layout.words = (tiles(settings.seq_kv) + 31) / 32;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace tunesmith::attention {
 namespace {
@@ -53,11 +54,16 @@ Settings Settings::of(const AttentionProblem& p) {
 
 Tensor Settings::tensor_like(Side side, const AttentionArrayStrides& strides, std::int64_t alignment) const {
   const bool bshd = layout == AttentionLayout::bshd;
+  // Between one entry and none, any stride may be given: kernels compute addresses with it, and copies of rows that do not
+  // exist need aligned ones, too.
+  const auto stride = [](std::int64_t count, const std::optional<std::int64_t>& given, std::int64_t contiguous) {
+    return count > 1 ? given.value_or(contiguous) : contiguous;
+  };
   const auto [entries, rows, heads_of_side, row] = extents(side);
   Tensor tensor;
-  tensor.batch_stride = packed(side) ? 0 : strides.batch.value_or(heads_of_side * rows * row);
-  tensor.seq_stride = strides.seq.value_or(bshd ? heads_of_side * row : row);
-  tensor.head_stride = strides.head.value_or(bshd ? row : rows * row);
+  tensor.batch_stride = packed(side) ? 0 : stride(entries, strides.batch, heads_of_side * rows * row);
+  tensor.seq_stride = stride(rows, strides.seq, bshd ? heads_of_side * row : row);
+  tensor.head_stride = stride(heads_of_side, strides.head, bshd ? row : rows * row);
   tensor.alignment = alignment;
   return tensor;
 }

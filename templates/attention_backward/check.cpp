@@ -69,7 +69,7 @@ struct Outcome {
     const double limit = size > 0 ? bound / size : 0;
     max_error = std::max(max_error, error);
     allowed = std::max(allowed, limit);
-    if (error <= limit || !failure.empty()) return;
+    if (error == 0 || error <= limit || !failure.empty()) return;  // the limit of infinite numbers may be NaN
     std::ostringstream text;
     text.precision(9);
     text << place() << " is " << found << ", the reference is " << expected << " (" << error << " relative, allowed "

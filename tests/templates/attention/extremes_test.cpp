@@ -49,6 +49,17 @@ TEST_F(AttentionExtremes, ValuesNearTheLargestNumberStayFinite) {
   }
 }
 
+// Copies of rows that do not exist need aligned addresses, too.
+TEST_F(AttentionExtremes, StridesOfOneEntryAreIgnored) {
+  std::vector<Case> cases;
+  for (const char* op : {"attention", "attention_backward"})
+    for (const char* fields :
+         {"seq_q=1,seq_kv=2,head_dim=8,layout=bhsd,q_seq_stride=3", "seq_q=2,seq_kv=1,head_dim=8,k_seq_stride=9",
+          "seq_q=3,seq_kv=1,head_dim=8,v_seq_stride=11,v_head_stride=1", "seq_q=1,head_dim=8,o_seq_stride=9"})
+      cases.push_back(case_of(op, std::string(fields) + ",dtype=f16", "variant=mma"));
+  verify_all(cases);
+}
+
 // A sink takes nearly all of the weight: outputs are below the least number, or denormal.
 TEST_F(AttentionExtremes, LargeSinksLeaveDenormalOutputs) {
   for (const char* dtype : {"f32", "bf16", "f16"})

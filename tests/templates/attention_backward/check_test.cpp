@@ -47,7 +47,8 @@ void write_gradients(const AttentionArraysOnHost& arrays, const Round& round) {
       write_element(dtype, arrays["dv"].data, at, p * arrays.real("dout", c));
     }
   }
-  for (std::int64_t c = 0; c < checked_width; ++c) write_element(dtype, arrays["dq"].data, c, dq[static_cast<std::size_t>(c)]);
+  for (std::int64_t c = 0; c < checked_width; ++c)
+    write_element(dtype, arrays["dq"].data, c, dq[static_cast<std::size_t>(c)]);
 }
 
 // Sizes of 1 hide strides, which the small problem of the tuner then has: its arrays must not allow wider accesses.
@@ -66,6 +67,17 @@ TEST(AttentionBackwardCheck, VerifiedKernelsAreThoseThatAreLaunched) {
     const Config config = large->default_config(device);
     EXPECT_EQ(render(*large, config), render(*small, config)) << fields;
   }
+}
+
+// The bound of infinite inputs is NaN.
+TEST(AttentionBackwardCheck, AcceptsNaNWhereItIsRight) {
+  const Problem problem = test::normalized("attention_backward", "seq_q=1,seq_kv=2,head_dim=8,dtype=bf16");
+  const AttentionArraysOnHost arrays(problem, 1);
+  write_element(DType::bf16, arrays["dout"].data, 0, INFINITY);
+  for (const char* name : {"dq", "dk", "dv"})
+    for (std::int64_t i = 0; i < arrays[name].info.elements(); ++i) write_element(DType::bf16, arrays[name].data, i, NAN);
+  const CheckResult result = find_op("attention_backward").parse(problem)->check(arrays.all(), 1000);
+  EXPECT_EQ(result.first_failure.find("dq"), std::string::npos) << result.first_failure;
 }
 
 // With few terms, roundings reach their bounds, and sums that are just below a power of two are rounded above it.
