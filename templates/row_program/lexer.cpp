@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string>
 
+#include "core/utf8.h"
+
 namespace tunesmith::row_program {
 namespace {
 
@@ -17,7 +19,8 @@ bool continues_name(char c) { return starts_name(c) || is_digit(c); }
 
 class Lexer {
  public:
-  explicit Lexer(const SourceText& source) : source_(source), text_(source.text) {}
+  explicit Lexer(const SourceText& source)
+      : source_(source), text_(source.text), at_(text_.size() - without_mark(text_).size()), line_begin_(at_) {}
 
   std::vector<Token> tokens() {
     if (text_.size() > largest_text)
@@ -127,7 +130,7 @@ class Lexer {
 
   SourceText source_;
   std::string_view text_;
-  std::size_t at_ = 0, line_begin_ = 0;
+  std::size_t at_, line_begin_;
   int line_ = 1;
   int open_brackets_ = 0;
   std::vector<Token> tokens_;

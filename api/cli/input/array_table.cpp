@@ -22,13 +22,23 @@ ArrayTable::ArrayTable(const Op& op, const Fields& known)
 }
 
 std::vector<Dimension> ArrayTable::dimensions(const ArrayInfo& array) const {
+  const auto is_field = [&](const std::string& name) {
+    return std::ranges::find(fields_, name, &FieldInfo::name) != fields_.end();
+  };
   std::vector<Dimension> dimensions;
-  for (const std::string& dim : array.dims) {  // "batch", "batch + 1", "8", "row groups"
-    const std::string name = dim.substr(0, dim.find(' '));
-    const std::size_t plus = dim.find(" + ");
-    const bool is_field = std::ranges::find(fields_, name, &FieldInfo::name) != fields_.end();
-    dimensions.push_back(is_field ? Dimension{name, plus == std::string::npos ? 0 : std::stoll(dim.substr(plus + 3))}
-                                  : Dimension{});
+  for (const std::string& dim : array.dims) {  // "batch", "batch + 1", "shards * rows", "8", "ceil(rows / group)"
+    Dimension& dimension = dimensions.emplace_back();
+    const std::size_t blank = dim.find(' ');
+    const std::string name = dim.substr(0, blank), rest = blank == std::string::npos ? "" : dim.substr(blank);
+    if (!is_field(name)) continue;
+    if (rest.empty()) {
+      dimension.field = name;
+    } else if (rest.starts_with(" + ")) {
+      dimension = {name, std::stoll(rest.substr(3))};
+    } else if (rest.starts_with(" * ") && is_field(rest.substr(3))) {
+      if (const Value* const factor = known_.find(name); factor != nullptr)
+        dimension = {rest.substr(3), 0, std::max<std::int64_t>(known_.integer(name), 1)};
+    }
   }
   return dimensions;
 }

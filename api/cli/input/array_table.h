@@ -11,10 +11,11 @@
 
 namespace tunesmith::cli {
 
-/// A dimension: the value of a field plus a constant (batch + 1). Without a field it is a number or another quantity.
+/// A dimension: the value of a field plus a constant (batch + 1), or times a known field (shards * rows). Without a field it
+/// is a number or another quantity.
 struct Dimension {
   std::string field{};
-  std::int64_t plus = 0;
+  std::int64_t plus = 0, times = 1;
 };
 
 class ArrayTable {

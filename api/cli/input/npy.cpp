@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "api/cli/input/text_file.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {
@@ -31,11 +32,13 @@ std::string take(std::ifstream& file, std::size_t count) {
 
 }  // namespace
 
-NpyReader::NpyReader(const fs::path& path) : path_(path) {
+NpyReader::NpyReader(const fs::path& named) : path_(input_path(named)) {
+  const fs::path& path = path_;
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) throw Error(ErrorCode::not_found, "'", path.string(), "' does not exist; expected a .npy file");
-  if (!fs::is_regular_file(status)) fail(path, "is not a regular file; expected a .npy file");
+  if (fs::is_directory(status)) fail(path, "is a folder; expected a .npy file");
+  is_pipe_ = !fs::is_regular_file(status);
   errno = 0;
   file_.open(path, std::ios::binary);
   if (!file_) fail(path, "cannot be read: ", std::strerror(errno));
@@ -61,6 +64,8 @@ NpyReader::NpyReader(const fs::path& path) : path_(path) {
     fail(path, cause.what());
   }
 
+  left_ = header_.data_bytes();
+  if (is_pipe_) return;  // its length is found out by reading it
   const auto data_begin = static_cast<std::int64_t>(start.size() + length_bytes + length);
   const std::int64_t found = static_cast<std::int64_t>(fs::file_size(path)) - data_begin;
   if (found < header_.data_bytes())
@@ -71,7 +76,11 @@ NpyReader::NpyReader(const fs::path& path) : path_(path) {
 
 void NpyReader::read(std::byte* to, std::int64_t bytes) {
   file_.read(reinterpret_cast<char*>(to), bytes);
-  if (file_.gcount() != bytes) fail(path_, "could not be read to its end");
+  if (file_.gcount() != bytes)
+    fail(path_, is_pipe_ ? "is truncated: its shape needs more bytes of data" : "could not be read to its end");
+  left_ -= bytes;
+  if (is_pipe_ && left_ == 0 && file_.peek() != std::ifstream::traits_type::eof())
+    fail(path_, "is longer than its shape: ", header_.data_bytes(), " bytes of data expected");
 }
 
 void check_writable(const fs::path& path) {

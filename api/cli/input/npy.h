@@ -2,6 +2,7 @@
 // Reads and writes .npy files in pieces, so that an array exists once in memory.
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -10,12 +11,13 @@
 
 namespace tunesmith::cli {
 
-/// A file whose header is read and matches its size; read() reads the data.
+/// A file whose header is read and matches its size; read() reads the data. "-" is standard input. The size of a pipe is
+/// compared once it has been read.
 class NpyReader {
  public:
   /// Throws Error(not_found) for a missing file, and Error(io) that names the file and the problem: unreadable, not a .npy
   /// file, truncated (bytes expected and found), Fortran-ordered, big-endian, another element type, a shape that overflows.
-  explicit NpyReader(const std::filesystem::path& path);
+  explicit NpyReader(const std::filesystem::path& named);
 
   const NpyHeader& header() const noexcept { return header_; }
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -26,6 +28,8 @@ class NpyReader {
   std::filesystem::path path_;
   NpyHeader header_;
   std::ifstream file_;
+  bool is_pipe_ = false;   ///< or another file whose length is unknown
+  std::int64_t left_ = 0;  ///< bytes of the data
 };
 
 /// Throws Error(io) that names the path if no file can be written there. Call it before the work.

@@ -81,7 +81,11 @@ struct Shaping {
   const Fields asked;
 
   void set(const Dimension& dimension, std::int64_t length, const std::string& name, const NpyReader& file) {
-    const Value value(length - dimension.plus);
+    if (length % dimension.times != 0)
+      throw Error(ErrorCode::invalid_argument, name, " from '", file.path().string(), "' is ",
+                  shape_text(file.header().shape), ", and ", length, " is no multiple of ", dimension.times,
+                  "; its first dimension has ", dimension.times, " elements for each of ", dimension.field);
+    const Value value((length - dimension.plus) / dimension.times);
     const Value* known = problem.fields.find(dimension.field);
     if (known != nullptr && *known != value) {
       const bool by_hand = asked.contains(dimension.field);

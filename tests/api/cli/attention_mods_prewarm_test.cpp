@@ -64,7 +64,7 @@ TEST_F(Texts, AreCompiledAhead) {
 TEST_F(Texts, WhatCannotBeReadIsNamed) {
   expect_spec_rejected(R"("mask_mod": ["window.cu", "masks/none.cu"])",
                        {".mask_mod[1]: '" + path("masks/none.cu") + "' does not exist"}, 1);
-  expect_spec_rejected(R"("mask_mod": "masks")", {".mask_mod: '" + path("masks") + "' is not a regular file"}, 1);
+  expect_spec_rejected(R"("mask_mod": "masks")", {".mask_mod: '" + path("masks") + "' is a folder"}, 1);
   expect_spec_rejected(R"("score_mod": 1)", {".score_mod is 1; expected the name of a file"});
   expect_spec_rejected(R"("score_mod": [""])", {".score_mod[0] is \"\"; expected the name of a file"});
 }

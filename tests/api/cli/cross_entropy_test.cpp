@@ -71,6 +71,27 @@ TEST_F(CliCrossEntropy, ShardsOfF64Logits) {
   EXPECT_EQ(values_in<double>(read("lse.npy")).size(), 5U);
 }
 
+// Of several shards the rows follow from the number of shards, which no file tells.
+TEST_F(CliCrossEntropy, PartialsOfSeveralShards) {
+  std::vector<float> partials;
+  for (int row = 0; row < 15; ++row) {
+    const std::vector<float> one{1, 2, 0, 0, 0, 0, 0, 0};
+    partials.insert(partials.end(), one.begin(), one.end());
+  }
+  write("partials.npy", npy(NpyType::f4, {15, 8}, partials));
+  const std::string given = "partials=" + path("partials.npy");
+  const nlohmann::json report =
+      run_json(host_run("cross_entropy_combine", {"--input", given, "--shards", "3", "--vocab-size", "50"}));
+  EXPECT_EQ(report["problem"]["rows"], 5);
+  EXPECT_EQ(report["problem"]["shards"], 3);
+  EXPECT_EQ(run_json(host_run("cross_entropy_combine",
+                              {"--input", given, "--rows", "5", "--shards", "3", "--vocab-size", "50"}))["problem"]["rows"],
+            5);
+  expect_rejected(host_run("cross_entropy_combine", {"--input", given, "--shards", "4", "--vocab-size", "50"}),
+                  {"15 is no multiple of 4"});
+  expect_rejected(host_run("cross_entropy_combine", {"--input", given, "--vocab-size", "50"}), {"shards"});
+}
+
 TEST_F(CliCrossEntropy, OutputsSwitchTheirOptionsOn) {
   const nlohmann::json report =
       run_json(of_files({"--output", to("loss"), "--output", to("lse"), "--output", to("dlogits"), "--output", to("nll"),

@@ -46,6 +46,37 @@ TEST_F(CliTest, ShapeAndDtypeFollowFromTheFile) {
   EXPECT_EQ(files(), (std::vector<std::string>{"cache.db", "row.npy", "x.npy", "y.npy", "z.npy"}));
 }
 
+TEST_F(CliTest, FilesMayBePipes) {
+  write("x.npy", npy(NpyType::f4, {2, 3}, bytes_of({0, 0, 0, 1, 2, 3})));
+  write("long.npy", npy(NpyType::f4, {2, 3}, bytes_of({0, 0, 0, 1, 2, 3, 4})));
+  write("short.npy", npy(NpyType::f4, {2, 3}, bytes_of({0, 0, 0, 1, 2})));
+  const std::string tool = program;
+  program = "/bin/sh";
+  const auto piped = [&](const std::string& file, const std::string& arguments) {
+    return run({"-c", "cat '" + path(file) + "' | '" + tool + "' " + arguments});
+  };
+  const std::string softmax = "run softmax --device host --mode off --input x=";
+  for (const char* name : {"-", "/dev/stdin"}) {
+    const Outcome outcome = piped("x.npy", softmax + name + " --output y='" + path("y.npy") + "'");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(floats_in(read("y.npy")).size(), 6u);
+  }
+  EXPECT_NE(piped("long.npy", softmax + "-").err.find("is longer than its shape"), std::string::npos);
+  EXPECT_NE(piped("short.npy", softmax + "-").err.find("is truncated"), std::string::npos);
+
+  write("spec.json", R"({"problems": [{"op": "softmax", "rows": 8, "cols": 64}]})");
+  const Outcome spec = piped("spec.json", "prewarm --spec - --compile-only --device host --json");
+  EXPECT_EQ(spec.err.find("--spec"), std::string::npos) << spec.err;
+  write("mod.cu",
+        "\xEF\xBB\xBF// aux: gain:f32=2\n__device__ float score_mod(float score, int b, int h, int q, int k, const "
+        "Aux& aux) { return score * aux.gain; }\n");
+  const std::string attention = "run attention --device host --mode off --seq-q 8 --head-dim 16 --score-mod ";
+  for (const std::string& name : {std::string("-"), "'" + path("mod.cu") + "'"}) {
+    const Outcome outcome = piped("mod.cu", attention + name);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;  // without its byte-order mark
+  }
+}
+
 TEST_F(CliTest, SixteenBitFilesBothWays) {
   const std::string ones("\x00\x3c\x00\x3c\x00\x3c\x00\x3c", 8);  // f16: 1, 1, 1, 1
   write("x.npy", npy(NpyType::f2, {1, 4}, ones));

@@ -62,7 +62,7 @@ TEST_F(CliTest, PrewarmRejectsWhatItCannotDo) {
   const std::string spec = write("spec.json", four_problems);
   expect_rejected({"prewarm"}, {"--spec is required"});
   expect_rejected({"prewarm", "--spec", path("none.json"), "--compile-only"}, {path("none.json"), "does not exist"}, 1);
-  expect_rejected({"prewarm", "--spec", folder_.string(), "--compile-only"}, {"--spec: '", "' is not a regular file"}, 1);
+  expect_rejected({"prewarm", "--spec", folder_.string(), "--compile-only"}, {"--spec: '", "' is a folder"}, 1);
   expect_rejected({"prewarm", "--spec", write("empty.json", ""), "--compile-only"}, {path("empty.json"), "is empty"}, 1);
   expect_rejected(
       {"prewarm", "--spec", write("bad.json", R"({"problems": [{"op": "softmax", "rows": 1, "cols": [4, -4]}]})"),
