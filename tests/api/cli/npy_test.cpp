@@ -156,7 +156,7 @@ TEST_F(NpyFile, AnUnfinishedFileLeavesNothing) {
 TEST_F(NpyFile, SaysWhatIsWrongWithTheFile) {
   const std::string header = npy_header_text({NpyType::f4, {2, 3}});
   EXPECT_NE(message_of([] { NpyReader reader("nowhere/b.npy"); }).find("'nowhere/b.npy' does not exist"), std::string::npos);
-  EXPECT_NE(message_of([this] { NpyReader reader(folder_); }).find("not a regular file"), std::string::npos);
+  EXPECT_NE(message_of([this] { NpyReader reader(folder_); }).find("is a folder"), std::string::npos);
   EXPECT_NE(error_of("").find("not a .npy file"), std::string::npos);
   EXPECT_NE(error_of("PK\x03\x04 an archive").find("not a .npy file"), std::string::npos);
   EXPECT_NE(error_of(std::string("\x93NUMPY\x09\x00\x10\x00", 10)).find("version 9"), std::string::npos);

@@ -133,7 +133,7 @@ TEST_F(AttentionSplit, FarFromTheDefault) {
   EXPECT_GE(tiles_kv.size(), 3U);
   EXPECT_EQ(rows, (std::set<std::int64_t>{16, 32, 48, 64}));
   EXPECT_GE(splits.size(), 3U);
-  verify_covering(cases);
+  verify_all(cases);
 }
 
 // The default configuration for decoding, on verification problems, with several splits.
