@@ -15,7 +15,7 @@ void over_positions(const Settings& settings, Side side, const Tensor& tensor, c
   const Extents extent = settings.extents(side);
   for (std::int64_t b = 0; b < extent.entries; ++b)
     for (std::int64_t s = 0; s < extent.rows; ++s)
-      for (std::int64_t h = 0; h < extent.heads; ++h) visit(b, s, h, settings.element(tensor, b, s, h));
+      for (std::int64_t h = 0; h < extent.heads; ++h) visit(b, s, h, Settings::element(tensor, b, s, h));
 }
 
 /// Fills the arrays that the forward pass reads; q, k and v come first. With edge cases, some queries hold NaN or infinity.

@@ -226,7 +226,7 @@ class Checker {
                    std::int64_t head, std::int64_t position, Outcome& outcome) const {
     const attention::Settings& forward = settings_.forward;
     const HostArray& array = *attention::find(arrays_, name);
-    const std::int64_t at = forward.element(tensor, batch, position, head), width = forward.width(side);
+    const std::int64_t at = attention::Settings::element(tensor, batch, position, head), width = forward.width(side);
     for (std::int64_t c = 0; c < width; ++c) {
       const auto column = static_cast<std::size_t>(c);
       outcome.compare([&] { return place_of(name, batch, head, position) + " column " + std::to_string(c); }, array, at + c,

@@ -68,7 +68,7 @@ Matrix Reference::load(const std::byte* data, Side side, const Tensor& tensor, s
   matrix.values.reserve(static_cast<std::size_t>(count * matrix.columns));
   std::vector<double> row(static_cast<std::size_t>(matrix.columns));
   for (std::int64_t i = 0; i < count; ++i) {
-    attention::read_elements(forward.dtype, data, forward.element(tensor, batch, start + i, head), row);
+    attention::read_elements(forward.dtype, data, attention::Settings::element(tensor, batch, start + i, head), row);
     matrix.values.insert(matrix.values.end(), row.begin(), row.end());
   }
   return matrix;

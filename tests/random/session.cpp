@@ -67,7 +67,7 @@ constexpr OpenFault open_faults[] = {
     {"attention", "block_mask[0,0,0,0,0] is not written"},  // batch is 0
     {"attention", "e-45 ("},                                // outputs below the smallest numbers of the dtype
     {"attention", "e-44 ("},
-    {"cross_entropy", "_row_stride is"},      // overlapping rows of problems that another array's strides make strided
+    {"cross_entropy", "_row_stride is"},  // overlapping rows of problems that another array's strides make strided
 };
 
 bool is_open(const std::string& failure, const std::string& line) {

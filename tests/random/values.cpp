@@ -56,7 +56,7 @@ void fill_values(const RandomCase& random_case, const ParsedProblem& problem, st
   problem.fill_inputs(random_case.seed, InputKind::random, arrays);
   if (random_case.values == Values::random) return;
   const std::string_view op = problem.op().name();
-  // In a tile of keys, NaN and infinities reach every row, masked pairs included, and products may overflow.
+  // In a K/V tile, NaN and infinities reach every row, masked pairs included, and products may overflow.
   if (op.starts_with("attention") && random_case.values >= Values::huge) return;
   // Differences, scales, z_loss and label smoothing go beyond the largest numbers.
   const double far = op.starts_with("cross_entropy") || op.ends_with("backward") ? 0x1p-40 : 1;

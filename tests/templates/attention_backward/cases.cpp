@@ -34,7 +34,9 @@ constexpr const char* checkerboard_mask =
 
 std::vector<Problem> backward_problems(bool tensor_cores) {
   std::vector<Problem> problems;
-  for (const Problem& forward : attention_problems(tensor_cores)) problems.push_back(backward_of(forward, problems.size()));
+  for (const Problem& forward : attention_problems(tensor_cores))
+    if (!forward.fields.contains("page_size") && !forward.fields.contains("kv_lengths"))
+      problems.push_back(backward_of(forward, problems.size()));
   const std::string dtype = tensor_cores ? ",dtype=bf16" : ",dtype=f32", other = ",dtype=f16";
   for (const std::string& fields :
        {// Gradients with gaps and with other strides than their arrays, and rows that are aligned to one element.
