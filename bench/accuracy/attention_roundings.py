@@ -1,6 +1,6 @@
 """Mean errors of attention's gradients by what is rounded to 16 bits, in float64 with each rounding on or off.
 
-    python3 bench/accuracy/attention_roundings.py            # needs NumPy; docs/attention-accuracy.md holds what it prints
+    python3 bench/accuracy/attention_roundings.py            # needs NumPy; docs/accuracy.md holds what it prints
 
 Errors are relative to the mean magnitude of the exact gradient. "all" is what the kernels of this project round.
 """
