@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "templates/fold.h"
 #include "templates/reachable.h"
 
 namespace tunesmith {
@@ -171,6 +172,26 @@ std::string render_kernel(const ParsedProblem& problem, const Config& config, co
   std::string source = rendered.head(config, templates) + "\n" + header_of(templates, kept, main);
   source += own_part;
   append_own(source, rendered.own, rendered.file());
+  return source;
+}
+
+std::string render_folded(const ParsedProblem& problem, const Config& config, bool kernel_alone,
+                          const TemplateSet& templates) {
+  const Rendered rendered = parts_of(problem, config);
+  const std::string reachable = rendered.device(templates, !kernel_alone);
+  const std::string device = keep_reachable(fold_branches(reachable, rendered.parts.constants), rendered.own, !kernel_alone);
+  const std::string kernel_file =
+      "\"templates/" + main_files(templates, lines_by_file(reachable), rendered.parts.main_template).back() + "\"";
+  std::string source = rendered.head(config, templates) + "\n";
+  std::istringstream lines(device + own_part + rendered.own);
+  bool shown = true;
+  for (std::string line; std::getline(lines, line);) {
+    const bool mark = line.starts_with("#line ");
+    if (mark && kernel_alone) shown = line.ends_with(kernel_file);
+    if (line.starts_with("// ---- This problem")) shown = true;
+    if (mark) line.clear();
+    if (shown && (!line.empty() || !source.ends_with("\n\n"))) source += line + "\n";
+  }
   return source;
 }
 

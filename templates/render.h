@@ -19,6 +19,11 @@ std::string render(const ParsedProblem& problem, const Config& config,
 std::string render_kernel(const ParsedProblem& problem, const Config& config,
                           const TemplateSet& templates = TemplateSet::embedded());
 
+/// Returns the source without the branches that this configuration does not take, for reading: render(), or the kernel alone
+/// as in render_kernel(). It compiles to the same machine code and has no #line directives.
+std::string render_folded(const ParsedProblem& problem, const Config& config, bool kernel_alone,
+                          const TemplateSet& templates = TemplateSet::embedded());
+
 struct SourceFile {
   std::string name, content;  ///< "device/vector.cuh"
 };

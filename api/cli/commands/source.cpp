@@ -24,7 +24,7 @@ struct SourceFlags {
   ConfigFlag config;
   std::string arch;
   std::string split;
-  bool ptx = false, resources = false, kernel = false;
+  bool ptx = false, resources = false, kernel = false, fold = false;
 };
 
 /// Writes the files below `folder` and prints their names.
@@ -52,7 +52,9 @@ int source(const SourceFlags& flags) {
     write_files(render_files(*parsed, config, templates), flags.split);
     return exit_done;
   }
-  const std::string text = flags.kernel ? render_kernel(*parsed, config, templates) : render(*parsed, config, templates);
+  const std::string text = flags.fold     ? render_folded(*parsed, config, flags.kernel, templates)
+                           : flags.kernel ? render_kernel(*parsed, config, templates)
+                                          : render(*parsed, config, templates);
   if (!flags.ptx && !flags.resources) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return exit_done;
@@ -101,11 +103,14 @@ void add_source(CLI::App& app, Parse& parse) {
         CLI::Option* kernel = command.add_flag("--kernel", flags->kernel, "print the kernel and its constants alone")
                                   ->excludes(ptx)
                                   ->excludes(resources);
+        CLI::Option* fold =
+            command.add_flag("--fold", flags->fold, "omit the branches that this configuration does not take, for reading");
         command.add_option("--split", flags->split, "write kernel and headers as files for `nvcc -I DIR` instead")
             ->type_name("DIR")
             ->excludes(ptx)
             ->excludes(resources)
-            ->excludes(kernel);
+            ->excludes(kernel)
+            ->excludes(fold);
         flags->engine.add_specialize(command);
         flags->engine.add_cache(command);
         return [flags] { return source(*flags); };
