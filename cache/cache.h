@@ -176,8 +176,7 @@ class Cache {
   std::int64_t import_from(const std::filesystem::path& from);
   /// Does the same with these records, in one transaction.
   std::int64_t import_records(const std::vector<TuningRecord>& records);
-  /// Stores records with their trials, which replace those of this file, and binaries; all in one transaction. Publishes
-  /// nothing.
+  /// Stores records with their trials, replacing this file's, and binaries; all in one transaction. Publishes nothing.
   void import_shared(const std::vector<SharedTuning>& tunings, const std::vector<BinaryRecord>& binaries);
 
   /// Lists the binaries of the user's file, ordered by fingerprint. Does not verify checksums.

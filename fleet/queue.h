@@ -37,7 +37,7 @@ struct JobResult {
   std::string error;
 };
 
-/// One queue on the server. With keys, jobs are signed and only those of trusted keys are taken, because a job may contain
+/// One queue on the server. With keys, jobs are signed and only jobs of trusted keys are taken, because a job may contain
 /// source code that the worker runs. Not thread-safe. All calls throw Error(io) if the server cannot be used.
 class Queue {
  public:

@@ -30,8 +30,8 @@ struct Transferred {
 /// digests of the binaries.
 Transferred push(const RemoteUrl& url, Cache& cache, const PushOptions& options);
 
-/// Stores the server's records, which replace those of this host with the same key, and its binaries, if the URL has keys.
-/// With a generation in the URL, only what belongs to it.
+/// Stores the server's records, replacing this host's with the same key, and its binaries, if the URL has keys. With a
+/// generation in the URL, only what belongs to it.
 Transferred pull(const RemoteUrl& url, Cache& cache);
 
 }  // namespace tunesmith::fleet

@@ -18,8 +18,8 @@
 
 namespace tunesmith {
 
-/// When problems that differ in n_cols have compiled kernels for several buckets, compiles those of the buckets between and
-/// next to them into the cache, on threads of its own. Thread-safe.
+/// When problems that differ in n_cols have compiled kernels for several buckets, compiles the kernels of the buckets
+/// between and next to them into the cache, on threads of its own. Thread-safe.
 class CompileAhead {
  public:
   explicit CompileAhead(Engine::Parts& parts);

@@ -17,7 +17,7 @@
 namespace tunesmith {
 namespace {
 
-/// Bytes that are not UTF-8, such as those of a Latin-1 comment in a user function, become U+FFFD: JSON has none.
+/// Bytes that are not UTF-8, such as a Latin-1 comment in a user function, become U+FFFD: JSON is UTF-8.
 std::string json_string(std::string_view text) {
   std::string json = "\"";
   while (!text.empty()) {
@@ -88,7 +88,7 @@ void ProblemLog::count(const ParsedProblem& problem) {
   append(line(entry.problem, 1));
 }
 
-// One write for whole lines, so that those of several processes do not mix.
+// One write for whole lines, so that lines of several processes do not mix.
 void ProblemLog::append(const std::string& lines) {
   if (failed_) return;
   const int descriptor = open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);

@@ -47,8 +47,8 @@ std::string modification_definition(const Settings& settings, const Derivatives*
 std::string modification_entry(const Settings& settings);
 /// Returns the entry that evaluates the derivative of score_mod alone; empty without score_mod.
 std::string score_gradient_entry(const Settings& settings);
-/// Returns a launch of one of these entries. Arrays: those of settings.aux in order, then places (i32, rows x 5) and scores
-/// (f32, rows x keys) as ModificationParams describes them.
+/// Returns a launch of one of these entries. Arrays: settings.aux in order, then places (i32, rows x 5) and scores (f32,
+/// rows x keys) as ModificationParams describes them.
 enum class ModificationEntry : std::uint8_t { scores, derivatives };
 LaunchPlan modification_plan(const Settings& settings, ModificationEntry entry, std::int64_t rows, std::int64_t keys);
 

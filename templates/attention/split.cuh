@@ -2,9 +2,9 @@
 //
 // The query heads that share a key head are packed into the rows of one tile, row = query * group + head within the group;
 // mma.sync multiplies 16 rows at a time. The K/V tiles of a tile of rows are split over blocks, and a block's share over its
-// warps. Every warp has its own ring of stages and runs independently until the end: then the warps' running softmaxes are
-// combined in shared memory, and those of blocks by a second kernel from float32 partials in the workspace (or over a
-// cluster: attention/split_cluster.cuh). The order of all sums is fixed, so results are bitwise reproducible.
+// warps. Every warp has its own ring of stages and runs independently until the end: then a block combines its warps'
+// running softmaxes in shared memory, and a second kernel combines the blocks' float32 partials from the workspace (or a
+// cluster does: attention/split_cluster.cuh). The order of all sums is fixed, so results are bitwise reproducible.
 //
 // Reference: Dao, Haziza, Massa and Sizov, "Flash-Decoding for long-context inference", 2023.
 #pragma once

@@ -115,8 +115,8 @@ __device__ __forceinline__ KeyRange queries_of(const Visibility<shape>& visibili
   return range;
 }
 
-/// Copies statistics of queries [first, first + count) to shared memory; those of queries that do not exist give no
-/// probability and no gradient.
+/// Copies statistics of queries [first, first + count) to shared memory. Queries from `end` on get statistics that make
+/// probability and gradient 0.
 template <int count, int threads>
 __device__ __forceinline__ void stage_statistics(const RowStatistics& statistics, int first, int end, float* lse,
                                                  float* delta) {

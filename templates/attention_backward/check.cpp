@@ -97,7 +97,7 @@ struct AuxSum {
     ++terms;
   }
 };
-/// Those of all elements. Incomplete: of some query, rounding decides what is masked.
+/// Gradients of all elements. Incomplete: rounding decides what is masked for some query.
 struct AuxSums {
   std::vector<AuxSum> elements;
   bool complete = true;

@@ -1,4 +1,4 @@
-// Completes a configuration of which the user pins some fields.
+// Completes a configuration with some fields pinned by the user.
 
 #include "templates/attention_backward/candidates.h"
 #include "templates/config_values.h"
@@ -14,7 +14,7 @@ Config complete_config(const Config& partial, const Settings& settings, const De
     for (const Variant known : {Variant::simt, Variant::mma, Variant::wgmma})
       if (*variant == Value(std::string(enum_name(known)))) start = default_config(known, settings, device);
   }
-  // The tiles of one kernel say little about those of two.
+  // Good tiles of one kernel say little about good tiles of two.
   if (const Value* const kernels = partial.fields.find("kernels"); kernels != nullptr && start.variant == Variant::wgmma)
     for (const TypedConfig& known : wgmma_candidates(settings, device))
       if (*kernels == Value(std::int64_t{known.kernels}) && start.kernels != known.kernels &&

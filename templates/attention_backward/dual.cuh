@@ -42,8 +42,7 @@ struct Dual {
   }
   /// A function's value, and its derivative by this number.
   __device__ __forceinline__ Dual through(float result, float slope) const { return {result, chain(slope, derivative)}; }
-  /// tanh, of which `result` is the value. Its slope is finite, or NaN if the result is, and needs no test for a derivative
-  /// of 0.
+  /// tanh with the value `result`. Its slope is finite, or NaN if the result is, and needs no test for a derivative of 0.
   __device__ __forceinline__ Dual through_tanh(float result) const {
     return {result, tunesmith::fused_multiply_add(-result, result, 1.0f) * derivative};
   }

@@ -4,10 +4,10 @@
 //   keys     a warp keeps 16 or 32 keys: S^T = K Q^T, dP^T = V dO^T, dV += P^T dO, dK += dS^T Q
 //   queries  a warp keeps 16 or 32 queries: S = Q K^T, dP = dO V^T, dQ += dS K
 //
-// S and dP are accumulators whose layout, rounded to 16 bits, is that of the A operand of the products that follow, so that
-// they never leave the registers and warps exchange nothing. The rows that a block keeps and those that it streams are
-// copied asynchronously to swizzled shared memory; rows beyond the end of a sequence are zeros. With two stages the copies
-// of the next tile overlap the products of this one.
+// The accumulators S and dP, rounded to 16 bits, have the layout of the A operand of the products that follow, so they never
+// leave the registers and warps exchange nothing. The rows that a block keeps and those that it streams are copied
+// asynchronously to swizzled shared memory; rows beyond the end of a sequence are zeros. With two stages the copies of the
+// next tile overlap the products of this one.
 //
 // Wide heads: dK and dV together exceed the registers of a warp. With `split`, two warps share keys, and each computes one
 // of the two gradients: five products instead of four.
@@ -57,7 +57,7 @@ struct QueryTiles {
   }
 
  private:
-  /// Goes on to a tile of which some pair may be unmasked.
+  /// Goes on to a tile in which some pair may be unmasked.
   __device__ __forceinline__ void settle() {
     while (head <= last_head) {
       if (first_q >= seen.end) {

@@ -7,7 +7,7 @@
 
 namespace tunesmith {
 
-/// probability = exp(score - lse); the gradient of the (scaled) dot product is slope * that of the score.
+/// probability = exp(score - lse); the gradient of the (scaled) dot product is slope * the gradient of the score.
 struct Pair {
   float probability, slope;
 };

@@ -6,7 +6,7 @@
 // tensor cores, which truncate), powers of two (2^-21 and the error of the exponent), and the 16-bit roundings of P and dS
 // (2^-8 or 2^-11 of each, half the least denormal in f16, and float32 results below 2^-126).
 //
-// They hold whatever the roundings are: those of the heads / kv_heads * seq_q terms of a gradient are added as if all had
+// They hold whatever the roundings are: the roundings of a gradient's heads / kv_heads * seq_q terms are added as if all had
 // the worst size and the same sign, with the products of two 16-bit roundings. So a kernel that rounds no more than this is
 // never found to be wrong, in `run` or by the tuner, which use the same bounds. Products of a 16-bit rounding and one of
 // float32 are left out: they are below 2^-8 of terms that are 2^-20 and are counted twice or more generously.
@@ -88,7 +88,7 @@ class Reference {
     std::int64_t first = 0;
     std::vector<PairTerms> pairs;
   };
-  /// Return those of consecutive queries or keys. User functions are evaluated for all of them together.
+  /// Return the lines of consecutive queries or keys. User functions are evaluated for all of them together.
   std::vector<Line> of_queries(const KeyHead& keys, const QueryHead& queries, std::span<const std::int64_t> numbers) const;
   std::vector<Line> of_keys(const KeyHead& keys, const QueryHead& queries, std::span<const std::int64_t> numbers) const;
   /// Returns the number of them that a call should get, with `pairs` pairs each: one if there are no user functions.

@@ -41,12 +41,12 @@
 // Persistent   Blocks that stay go through the keys of many (wgmma_persistent.cuh).
 //
 // Options      With softcap, score_mod or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits in the
-//              place of dS. Its sign, or that of P, says which pairs are dropped. The numbers of dropout are computed while
-//              tensor cores compute S. mask_mod: Q tiles of which the block mask leaves nothing are skipped
-//              (MaskedQueryRing), and mask_mod is called in partial tiles only. Packed sequences: the tensor maps end where
-//              the sequence ends, so that TMA reads zeros beyond it and writes nothing there (MapPlace). Statistics and sums
-//              of each sequence begin at a multiple of 128 rows. dslopes: each warp adds its pairs' share to a place of its
-//              own, and the last kernel sums these.
+//              place of dS. Its sign, or the sign of P, says which pairs are dropped. The numbers of dropout are computed
+//              while tensor cores compute S. mask_mod: fully masked Q tiles are skipped (MaskedQueryRing), and mask_mod is
+//              called in partial tiles only. Packed sequences: the tensor maps end where the sequence ends, so that TMA
+//              reads zeros beyond it and writes nothing there (MapPlace). Statistics and sums of each sequence begin at a
+//              multiple of 128 rows. dslopes: each warp adds its pairs' share to a place of its own, and the last kernel
+//              sums these.
 //
 // Limits       At head_dim 128 with 64 x 128 tiles shared memory moves 2950 clocks' worth of data for 2560 clocks of
 //              products. With 64 keys at head_dim 256 the additions to dQ move 0.4 / 64 bytes for each operation.

@@ -18,8 +18,8 @@ namespace tunesmith {
 /// and the others wait for that before they add. A thread block claims only when it can store at once, so nobody waits for
 /// one that waits.
 ///
-/// If `ordered`, a piece is added after those of earlier blocks, and counters count complete additions. A warp reads the
-/// counter of its next piece while an addition completes, and announces the addition as soon as it has. Nobody reads the
+/// If `ordered`, a piece is added after the pieces of earlier blocks, and counters count complete additions. A warp reads
+/// the counter of its next piece while an addition completes, and announces the addition as soon as it has. Nobody reads the
 /// sums, only their order matters: an addition is announced after a fence, once it is complete, and the next one is issued
 /// by the thread that has seen the counter.
 ///

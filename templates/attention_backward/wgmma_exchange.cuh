@@ -9,8 +9,8 @@
 //             blocks when it has read a stage, which every block awaits before it goes on to the next tile of that stage.
 //             So nothing reaches a block after its end.
 //
-// Of each 64 queries, a block owns those of two warps (2 blocks), those of one warp (4), or half of the columns of those of
-// one warp (8). A block without keys, which a short sequence leaves, only receives.
+// Of each 64 queries, a block owns the queries of two warps (2 blocks), of one warp (4), or half of the columns of one
+// warp's queries (8). A block without keys, which a short sequence leaves, only receives.
 #pragma once
 
 #include "attention_backward/wgmma_dq.cuh"
@@ -46,7 +46,7 @@ struct ExchangingLoader : Loader<Element, shape, config> {
   static_assert(blocks == 2 || blocks == 4 || (blocks == 8 && units % 2 == 0), "equal shares");
   static_assert(2 * stage_bytes == Tiles::sums_bytes);
 
-  /// A tile in the order of the cluster: those of one head after the other.
+  /// A tile in the order of the cluster: head by head.
   struct Place {
     int head, tile;
   };

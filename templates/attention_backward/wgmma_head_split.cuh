@@ -21,7 +21,7 @@ struct HeadSplit {
   static constexpr int wider = shape.head_dim > shape.head_dim_v ? shape.head_dim : shape.head_dim_v;
   static_assert(Tiles::q_at + threads * wider / 2 * 4 <= Tiles::ds_at, "the sums of a block fit into the place of Q and dO");
 
-  const int rank, thread;  ///< thread: among those of all multipliers
+  const int rank, thread;  ///< thread: counted over all multipliers
 
   /// Takes part in the barriers of combine(). All other threads.
   static __device__ __forceinline__ void attend() {

@@ -8,8 +8,8 @@
 
 namespace tunesmith {
 
-/// A QueryRing without the tiles of which mask_mod keeps no pair. Each lane reads the block mask of another tile, so all
-/// lanes of a warp call the constructor and next() together.
+/// A QueryRing without the tiles that mask_mod fully masks. Each lane reads the block mask of another tile, so all lanes of
+/// a warp call the constructor and next() together.
 template <const AttentionShape& shape, int tile_q, int tile_kv, bool ordered, int head_split>
 class MaskedQueryRing {
  public:

@@ -35,8 +35,8 @@ struct Multiplier {
   /// The derivative of P by the dot product is not P, or not the P of the product with dO. It is kept where dS will be, or
   /// sent to the other warpgroup.
   static constexpr bool has_slopes = Tiles::is_modified || shape.dropout;
-  /// With dropout, the sign of the derivative says whether the pair is dropped, or that of P, which is 0 then: derivatives
-  /// of score_mod have signs, and the gradient of an ALiBi slope needs P.
+  /// With dropout, a sign says whether the pair is dropped: the sign of P, which is 0 then, or of the derivative.
+  /// Derivatives of score_mod have signs, and the gradient of an ALiBi slope needs P.
   static constexpr bool signed_weights = shape.dropout && (shape.score_mod || (shape.softcap && config.slopes));
   /// Dropped pairs add to the gradient of an ALiBi slope while their P is known.
   static constexpr bool early_slopes = shape.dropout && Tiles::is_modified && config.slopes;
@@ -205,7 +205,7 @@ struct Multiplier {
 
   // The gradient of the ALiBi slope: a warp's sum of the pairs of one head goes to its own place in the workspace, which the
   // first kernel has zeroed. Sums of several heads, and of a head that the ring visits twice, follow each other.
-  /// Position of the first query of this thread, relative to that of its first key.
+  /// Position of this thread's first query relative to its first key.
   __device__ __forceinline__ int position_of(const Ring& ring, const WgmmaKeys& keys) const {
     return ring.first_q() + lane % 4 * 2 + ring.offset() - (keys.first_k + 64 * rows() + 16 * warp + lane / 4);
   }

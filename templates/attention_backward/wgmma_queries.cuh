@@ -34,7 +34,7 @@ struct WgmmaQueriesTiles {
   // With a mask_mod, which tile a stage of K holds (SentKeys).
   static constexpr int sent_at = barriers_at + 8 * (2 + 2 * k_stages + 2 * v_stages);
   static constexpr int smem_bytes = sent_at + (shape.mask_mod ? 4 * k_stages : 0);
-  // Rows of the boxes of tensor maps, which are those of the first kernel.
+  // Rows of the boxes of tensor maps; both kernels have the same maps.
   static constexpr int q_box = WgmmaBackwardTiles<shape, config>::q_box, kv_box = WgmmaBackwardTiles<shape, config>::kv_box;
 };
 
@@ -393,7 +393,7 @@ __device__ __forceinline__ void attention_backward_queries_wgmma(const WgmmaBack
     constexpr int warps = 4 * Tiles::consumers;
     barrier_init(queries.barriers.q_come(), 1);
     barrier_init(queries.barriers.dout_come(), 1);
-    for (int stage = 0; stage < Tiles::k_stages + Tiles::v_stages; ++stage) {  // those of V follow those of K
+    for (int stage = 0; stage < Tiles::k_stages + Tiles::v_stages; ++stage) {  // V's barriers follow K's
       barrier_init(queries.barriers.k_come(stage), 1);
       barrier_init(queries.barriers.k_free(stage), warps);
     }

@@ -39,7 +39,7 @@ struct WgmmaBackwardConfig {
 
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaBackwardTiles {
-  static constexpr int multipliers = 2, threads = 128 * (multipliers + 1);  ///< of all warpgroups but that of `adders`
+  static constexpr int multipliers = 2, threads = 128 * (multipliers + 1);  ///< of all warpgroups except `adders`
   static constexpr int loading_warp = config.adders ? threads / 32 : 0;
   static constexpr bool last_first = config.ordered && shape.bounded_right;
   static constexpr bool separate_dq = config.dq_tile_q > 0;  ///< another kernel computes dQ
@@ -47,8 +47,8 @@ struct WgmmaBackwardTiles {
   static constexpr bool in_order = config.ordered || config.cluster > 0 || separate_dq;
   static constexpr int head_split = config.head_split;
   static constexpr bool by_gradient = config.roles == MultiplierRoles::gradients;
-  /// The first loads start before the threads of the block meet, K on the barrier of the first Q tile and V on that of dO.
-  /// It is not done where ptxas was measured to schedule the other products worse than is gained.
+  /// The first loads start before the threads of the block meet: K on the barrier of the first Q tile, V on the barrier of
+  /// dO. Not where ptxas then schedules the other products so much worse that measurements show no gain.
   static constexpr bool loads_early = !config.persistent && config.cluster == 0 && !by_gradient && !separate_dq &&
                                       ((config.adders && !config.ordered) || (config.stages == 3 && shape.bounded_right));
   static constexpr int tile_q = config.tile_q, tile_kv = by_gradient ? 64 : 64 * multipliers;
@@ -141,10 +141,9 @@ struct BackwardBarriers {
   }
 };
 
-/// Registers of a thread of each warpgroup: three have 504 together, four 512. With a mask_mod, all of them go through the
-/// block mask, and those of persistent blocks through many keys, for which 32 and 88 are too few. Multipliers of short head
-/// dimensions spare 16, or 8 where ptxas would spill more of theirs than it saves. A loader that does not compute dQ needs
-/// few.
+/// Registers of a thread of each warpgroup: three have 504 together, four 512. 32 and 88 are too few with a mask_mod, where
+/// all warpgroups go through the block mask, and for persistent blocks, which go through many keys. Multipliers of short
+/// head dimensions spare 16, or 8 where ptxas would spill more than that saves. A loader that does not compute dQ needs few.
 template <typename Element, const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaBackwardRegisters {
   using Tiles = WgmmaBackwardTiles<shape, config>;
@@ -216,7 +215,7 @@ __device__ __forceinline__ void multiply_slabs(float (&products)[count], const M
   wgmma_commit();
 }
 
-/// First row of a sequence's statistics, and sums, among those of all heads.
+/// First row of a sequence's statistics and sums; rows of all heads are counted together.
 template <const AttentionShape& shape>
 __device__ __forceinline__ int64 first_row_of(const AttentionBackwardParams& params, const Sequence& sequence, int batch,
                                               int head) {
@@ -261,7 +260,7 @@ struct WgmmaKeys {
   }
 };
 
-/// The query heads of a block: those of its key head, or if the blocks of a cluster share them (`head_split`), a part.
+/// The query heads of a block: all heads of its key head, or a part if the blocks of a cluster share them (`head_split`).
 template <int head_split>
 __device__ __forceinline__ int first_query_head(const AttentionParams& params, int kv_head) {
   const int group = params.heads / params.kv_heads;
@@ -282,11 +281,11 @@ __device__ __forceinline__ int query_heads(const AttentionParams& params) {
 template <const AttentionShape& shape, typename Tiles, bool ordered>
 using RingOf = typename AttentionFeatures<shape>::template Ring<Tiles::tile_q, Tiles::tile_kv, ordered, Tiles::head_split>;
 
-/// The Q tiles that see some of a block's keys, those of one head after the other, in a ring. Without a mask, blocks start
-/// at different tiles, so that they do not add to the same sums of dQ at the same time. If the additions are ordered, all
-/// begin with their first tile, and no block waits for one that begins later: additions are in the order of the keys, or,
-/// where later keys have later first tiles, such as under a causal mask, in the opposite order. There a block is always
-/// ahead of the one that waits for it.
+/// The Q tiles that see some of a block's keys, head by head, in a ring. Without a mask, blocks start at different tiles, so
+/// that they do not add to the same sums of dQ at the same time. If the additions are ordered, all begin with their first
+/// tile, and no block waits for one that begins later: additions are in the order of the keys, or, where later keys have
+/// later first tiles, such as under a causal mask, in the opposite order. There a block is always ahead of the one that
+/// waits for it.
 template <const AttentionShape& shape, int tile_q, int tile_kv, bool ordered, int head_split>
 class QueryRing {
  public:

@@ -33,7 +33,7 @@ long double in_range(DType dtype, long double value) {
 }
 
 double rounding(DType dtype, double value) {
-  // Relative allowances count the rounding of wider results, except that of denormals.
+  // Relative allowances count the rounding of wider results, except of denormals.
   if (dtype == DType::f64) return std::numeric_limits<double>::denorm_min();
   return size_of(dtype) >= 4 ? static_cast<double>(std::numeric_limits<float>::denorm_min())
                              : 0.5 * spacing(dtype, value) * (1 + 0x1.0p-10);

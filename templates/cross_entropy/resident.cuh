@@ -39,7 +39,8 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     group.start();
     const auto later = RowFeatures<shape>::Prefetch::of(group, params.row, index);
     later.template start<Input, config.load>(params.row, params.row.input[0], params.row.input_stride[0]);
-    // Without a barrier, ptxas moves the load of the target before those of the row, and waits for its result in between.
+    // Without a barrier, ptxas moves the load of the target before the loads of the row, and waits for its result in
+    // between.
     sync_warp();
     const Target<TargetType> target(params, index, columns_of<shape>(params.row));
     const int64 position = target.column >= 0 ? target.column + row.shift : -1;

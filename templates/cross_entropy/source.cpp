@@ -21,7 +21,7 @@ using namespace cross_entropy;
 
 namespace {
 
-using Params = CrossEntropyParams;  // pointers and integers have the same places in those of double
+using Params = CrossEntropyParams;  // pointers and integers have the same offsets as in WideParams
 using WideParams = CrossEntropyParamsOf<double>;
 
 constexpr std::uint32_t reduction_threads = 1024;  // also there
@@ -58,7 +58,7 @@ class Layout {
 };
 
 std::size_t loss_params_bytes(const Settings& settings) { return settings.wide() ? sizeof(WideParams) : sizeof(Params); }
-/// Returns the size of the parameters without those of strided logits: the address of dlse follows those of the loss.
+/// Returns the size of the parameters without strided logits; the address of dlse follows the loss's parameters.
 std::size_t base_params_bytes(const Settings& settings) {
   return loss_params_bytes(settings) + (settings.lse_gradient ? sizeof(std::uint64_t) : 0);
 }
@@ -300,7 +300,7 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     }
   } else if (settings_.kind == Kind::backward) {
     const TileConfig typed = TileConfig::parse(config);
-    row::TypedConfig tiles;  // the constants of a split row are those of tiles
+    row::TypedConfig tiles;  // a split row has the constants of tiles
     tiles.variant = row::Variant::split;
     tiles.threads = typed.threads;
     tiles.unroll = typed.unroll;

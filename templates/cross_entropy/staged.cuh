@@ -34,7 +34,7 @@ struct WarpRows {
   __device__ __forceinline__ int row(int round) const { return first + round * at_once; }
   __device__ __forceinline__ bool exists(int round) const { return round < rounds && row(round) < existing; }
 
-  /// Returns the value of the lane whose own row is that of round `i` of the batch.
+  /// Returns the value of the lane that owns the row of round `i` of the batch.
   template <typename Value>
   static __device__ __forceinline__ Value of_owner(Value value, int i) {
     if constexpr (lanes == 1) return value;

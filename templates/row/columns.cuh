@@ -12,7 +12,7 @@ template <const RowShape& shape>
 inline constexpr bool whole_vectors = is_same<typename RowFeatures<shape>::Edges, WholeVectors> ||
                                       is_same<typename RowFeatures<shape>::Edges, GuardedVectors> || shape.staged_rows > 0;
 
-/// RowFeatures<shape>::Edges, but those of rows in global memory if the rows are in shared memory.
+/// RowFeatures<shape>::Edges; if these are for rows in shared memory, the edges of columns in global memory.
 template <const RowShape& shape>
 using ColumnEdges = typename If<(shape.staged_rows == 0), typename RowFeatures<shape>::Edges,
                                 typename If<(shape.least_cols > 0), GuardedVectors, WholeVectors>::type>::type;

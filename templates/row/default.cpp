@@ -1,4 +1,4 @@
-// The configuration used without tuning: a list of rules, the first of which that has a configuration for a row decides. The
+// The configuration used without tuning: a list of rules; the first rule with a configuration for the row decides. The
 // configurations themselves are in the files that defaults.h names. A small model is behind them: a row occupies as few
 // multiprocessors as can hold two rows, so that one computes while the other moves data. With fewer rows than
 // multiprocessors, blocks share rows so that all are busy.
@@ -109,7 +109,7 @@ std::optional<TypedConfig> unaligned_blocks(const Shape& shape, const DeviceInfo
 }
 
 /// Returns whether a lane has registers for its part of a row and its sums over rows. Persistent blocks take 0.92 to 0.97 of
-/// the time of lanes with 64 sums, and blocks 0.4 to 0.9 of that of lanes that load more elements one by one.
+/// the time of lanes with 64 sums, and 0.4 to 0.9 of the time of lanes that load more elements one by one.
 bool fits_next_to_sums(const TypedConfig& warp, const Shape& shape) {
   constexpr std::int64_t most_bytes = 64, most_sums = 56, most_single = 8;
   const std::int64_t accesses = warp.vectors_per_thread(shape), elements = accesses * shape.vector();

@@ -107,7 +107,7 @@ std::optional<TypedConfig> loss_in_tiles(const Shape& shape, const DeviceInfo& d
 
 TypedConfig two_pass_default(const Shape& shape, const DeviceInfo& device);
 
-/// Returns blocks of which a multiprocessor has one that reads a row alone, in four tiles of 1024 threads. With cache hints.
+/// Returns one block per multiprocessor; it reads a row alone, in four tiles of 1024 threads. With cache hints.
 TypedConfig lone_reader_default(const Shape& shape, const DeviceInfo& device);
 
 // elementwise.cpp

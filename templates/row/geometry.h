@@ -27,7 +27,7 @@ inline int threads_for(std::int64_t accesses, std::int64_t each, int least, int 
 /// Returns whether elements have 16 bits or fewer.
 inline bool is_narrow(const Shape& shape) noexcept { return size_of(shape.input) < 4; }
 
-/// Returns whether rows are those of a program, or of a norm, which is like one: few instructions for each element.
+/// Returns whether the operation is a program or a norm, which is like one: few instructions for each element.
 inline bool is_program(const Shape& shape) noexcept { return shape.is_program || shape.is_norm; }
 
 /// Returns whether a program is like softmax: two reductions of its only input, and nothing else to load.

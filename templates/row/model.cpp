@@ -34,7 +34,7 @@ double loaded_bytes(const Shape& shape) {
   return static_cast<double>(bytes);
 }
 
-/// Returns the registers per thread that should hold the row: those of a masked row are fewer by the words of its mask.
+/// Returns the registers per thread that should hold the row: fewer for a masked row, by the words of its mask.
 double wanted_values_of_blocks(const Shape& shape) {
   constexpr double word_bytes = 4;
   if (shape.chosen_columns > 0) return share_with_chosen_columns * wanted_of_blocks;

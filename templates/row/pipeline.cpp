@@ -18,7 +18,7 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t unit) { return (value +
 
 constexpr std::int64_t ring_bytes = 208 << 10;  ///< of one block on a multiprocessor
 
-/// Results of rows are kept for 8 rows, two of which are in progress.
+/// Results are kept for 8 rows, including 2 in progress.
 std::int64_t most_stages(const PipelineGeometry& geometry) { return 6 * geometry.chunks - 1; }
 
 struct Choice {

@@ -257,8 +257,8 @@ __device__ __forceinline__ void work_on_rows(Worker& worker) {
   }
 }
 
-/// Sends three words of this block to all blocks of the cluster, with the ticket of block 0. Returns the record of block
-/// lane % blocks, and sets `ticket` to that of block 0. All lanes of the finisher.
+/// Sends three words of this block, and block 0's ticket, to all blocks of the cluster. Returns the record of block lane %
+/// blocks, and sets `ticket` to block 0's. All lanes of the finisher.
 template <int blocks, typename Control>
 __device__ __forceinline__ typename Control::Record exchange_records(Control& control, int slot, uint32 parity, int rank,
                                                                      uint32 a, uint32 b, uint32 c, int& ticket) {

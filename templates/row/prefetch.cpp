@@ -1,7 +1,7 @@
 // Measured for 84 shapes of losses and softmax and 60 row programs on an H100, at distances of 12 to 72 KiB for each
-// multiprocessor, of which 24 to 32 KiB were the best, and checked on 80 other shapes, where this rule takes 0.90 to 1.02 of
-// the time of none, 0.977 on average. The rules for gradients and short rows were measured on an H200, also with other
-// arrays for each launch and no flush (NOTES.md, "Prefetch of later rows").
+// multiprocessor; 24 to 32 KiB were the best. Checked on 80 other shapes: 0.90 to 1.02 of the time without prefetch, 0.977
+// on average. The rules for gradients and short rows were measured on an H200, also with other arrays for each launch and no
+// flush (NOTES.md, "Prefetch of later rows").
 #include "templates/row/prefetch.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ int default_prefetch(const TypedConfig& config, const Shape& shape, const Device
   const bool staged_loss = config.access == Access::staged && shape.is_loss();
   // A loss alone only reads. Programs without reductions, or that choose columns, do not wait for memory.
   if (!shape.writes || !shape.reduces || shape.chosen_columns > 0) return 0;
-  // Two arrays are enough loads, except for those of partial vectors, which come last.
+  // Two arrays are enough loads, except for loads of partial vectors, which come last.
   constexpr std::int64_t long_row = 24 << 10;
   if (shape.backward() && !(shape.shifted() && row_bytes(shape) >= long_row)) return 0;
   // Each row takes an instruction of its own, which costs more than it gains for parts of a few lines.

@@ -12,7 +12,7 @@ struct ResidentConfig {
   LoadHint load;
   StoreHint store;
   /// A launch has shared memory for the columns of its rows only, which may be fewer than the kernel has room for. The slots
-  /// of several inputs alternate then, so that those of absent vectors are the last.
+  /// of several inputs alternate then, so that absent vectors have the last slots.
   bool sized_by_row = false;
 };
 

@@ -51,7 +51,7 @@ std::int64_t vectors_of_lane(const Shape& shape) {
   return vectors <= (wide ? 24 : 32) ? 3 : 4;
 }
 
-/// Returns the most vectors of a row that one lane holds alone. Its accesses are far from those of the next lane.
+/// Returns the most vectors of a row that one lane holds alone. Its accesses are far from the next lane's.
 std::int64_t vectors_of_lone_lane(const Shape& shape) {
   const bool wide = size_of(shape.input) >= 4;
   if (!shape.is_loss()) return shape.logarithm && shape.inputs == 1 && !wide ? 3 : 1;

@@ -54,7 +54,7 @@ struct Shape {
   int exchanged_floats = 2;         ///< largest partial result that threads exchange
   int exchanges = 1;                ///< reductions of a row one after another
   int chosen_columns = 0;           ///< of a row, which a row program chooses from sorted lists of each thread
-  int more_smem_bytes = 0;          ///< static shared memory beyond that of two such exchanges
+  int more_smem_bytes = 0;          ///< static shared memory in addition to two such exchanges
   bool keeps_exponentials = false;  ///< exponentials replace resident float elements; otherwise they are computed twice
   int staged_rows = 0;              ///< rows of a block whose rows pass through shared memory; 0: none
   int widest = 16;  ///< maximum elements per vector, which a configuration chooses for rows that are not vector-aligned

@@ -31,7 +31,7 @@ TypedConfig small_hybrid(int register_vectors, int min_blocks, const Shape& shap
   return config;
 }
 
-/// Returns whether rows are those of softmax gradients that a block can hold in shared memory.
+/// Returns whether this is a softmax gradient with rows that a block can hold in shared memory.
 bool is_gradient_of_block(const Shape& shape) {
   constexpr std::int64_t least_bytes = 12 << 10, most_bytes = 64 << 10;
   return shape.backward() && !shape.is_program && !shape.is_masked() && !shape.wide() && row_bytes(shape) >= least_bytes &&

@@ -20,7 +20,7 @@ Accesses for_sums(const Shape& shape, std::int64_t cols) {
   return {Access::pairs, 32};
 }
 
-/// Returns those of losses with their gradient, whose exchanges are longer, so that lanes have more.
+/// Returns the accesses of losses with their gradient: more for each lane, because exchanges are longer.
 Accesses for_gradients_of_losses(const Shape& shape, std::int64_t cols) {
   constexpr std::int64_t few_cols = 64, some_cols = 128;
   const bool even = shape.starts_at_pairs();
@@ -30,7 +30,7 @@ Accesses for_gradients_of_losses(const Shape& shape, std::int64_t cols) {
   return {Access::vectors, 6};
 }
 
-/// Returns those of other kernels that write rows.
+/// Returns the accesses of other kernels that write rows.
 Accesses for_rows(const Shape& shape, std::int64_t cols) {
   constexpr std::int64_t few_cols = 64, some_cols = 128, many_cols = 384;
   const bool wide = size_of(shape.input) >= 4, several = shape.inputs > 1;

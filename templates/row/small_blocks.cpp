@@ -43,7 +43,7 @@ std::int64_t least_row_bytes(const Shape& shape) {
   return (shape.inputs == 1 ? 31 : shape.shifted() ? 64 : 30) * kib;
 }
 
-/// Returns whether a thread needs registers for other values than those of one row.
+/// Returns whether a thread needs registers for more than the values of one row.
 bool needs_registers(const Shape& shape) { return shape.inputs > 1 || (is_program(shape) && !is_like_softmax(shape)); }
 
 /// Returns the vectors of an input that a thread holds in registers unless shared memory is too small for the rest.
@@ -94,7 +94,7 @@ Blocks usual(const Shape& shape, const DeviceInfo& device) {
 /// Returns whether rows of this length are faster in other variants, as measured.
 bool others_are_faster(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t many_rows = 1024, moderate_row = 52 * kib, long_row = 80 * kib;
-  // A grid has more blocks for each of few rows. Those of programs exchange partials once in each stage.
+  // A grid has more blocks for each of few rows. Grids of programs exchange partials once in each stage.
   if (!is_program(shape) && needed_blocks(shape, blocks_of_row(shape, device), device) <= few_needed) return true;
   if (exceeds_blocks(shape) && shape.inputs > 1 && !is_narrow(shape)) return true;
   // Many rows that blocks can hold: tails and exchanges hardly count.

@@ -131,7 +131,7 @@ struct StagedRows {
     return shared_address(barriers);
   }
 #endif
-  /// Returns the address of results in shared memory: they may replace rows, of which each lane reads what it replaces.
+  /// Returns the address of results in shared memory. They may replace rows: each lane replaces only what it has read.
   static __device__ __forceinline__ void* results(int offset) { return dynamic_shared() + offset; }
   /// Waits for all results.
   static __device__ __forceinline__ void computed() { sync_block(); }
@@ -193,8 +193,8 @@ struct SharedElements : SharedVectors {
   }
 };
 
-/// Rows of 16-bit elements, of which every other one starts within a pair, as pairs: columns of these rows count from the
-/// pair in which they start. `shape` has accesses to elements. A row shares its first and last pair with its neighbours.
+/// Rows of 16-bit elements as pairs, where every other row starts within a pair: its columns count from that pair. `shape`
+/// has accesses to elements. A row shares its first and last pair with its neighbours.
 template <const RowShape& shape>
 struct AsPairs {
   static constexpr RowShape value = {.cols = shape.cols,

@@ -10,7 +10,7 @@
 
 namespace tunesmith::row_program {
 
-/// Roundings that a term of a sum goes through: those of a vector of 16 elements. Sums of vectors are compensated.
+/// Roundings that a term of a sum goes through: a vector has up to 16 elements, and sums of vectors are compensated.
 inline constexpr double sum_roundings = 16;
 
 /// One result of a reduction: over a row, or over a group of columns.

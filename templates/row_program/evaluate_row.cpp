@@ -72,7 +72,7 @@ class Row {
     }
   }
 
-  /// Values of one kind with `count` elements, the first of which is at `begin` with a distance of `step` columns.
+  /// Computes `count` values of a node, at the columns begin, begin + step, ...
   void fill(std::size_t n, std::int64_t begin, std::int64_t count, std::int64_t step) {
     const Node& node = program_.nodes[n];
     std::vector<BoundedOf<Real>>& values = values_[n];

@@ -1,5 +1,5 @@
 #pragma once
-// Sums with one term that is not 0, such as that of select(col == target, x, 0). Internal to templates/.
+// Sums with one term that is not 0, such as sum(select(col == target, x, 0)). Internal to templates/.
 
 #include <cstdint>
 #include <vector>

@@ -141,7 +141,7 @@ class Gradient {
           "comparisons, floor, round, argmax and count");
   }
 
-  /// Adds a derivative to those of node n. `from`: kind of the use, which has as many elements.
+  /// Adds a derivative to node n's. `from`: kind of the use, which has as many elements.
   void contribute(int n, int derivative, Kind from) {
     if (n < 0 || !active_[index(n)]) return;
     const Kind to = node(n).kind;

@@ -27,7 +27,7 @@ struct Constant {
 };
 
 /// A growing graph. Functions return indices into nodes() and reductions(). Only exact simplifications are made: results in
-/// f32 are those of the operations as they were written.
+/// f32 equal the results of the operations as written.
 class Graph {
  public:
   static constexpr std::size_t most_nodes = 2000;

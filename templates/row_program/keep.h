@@ -15,7 +15,7 @@ struct Needs {
   int groups = 0;                    ///< the last stage of values [row, col/N]
 };
 
-/// Returns what nodes read, those of groups included; `kept` are read as they are.
+/// Returns what nodes read, nodes of groups included; `kept` are read as they are.
 Needs needs_of(const Program& program, const std::vector<int>& nodes, const std::set<int>& kept = {});
 /// Returns what a pass reads: the reductions of a stage, or, after the last one, the outputs.
 Needs needs_of_pass(const Program& program, int pass, const std::set<int>& kept = {});

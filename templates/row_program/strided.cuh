@@ -349,7 +349,7 @@ struct StoredPartials {
   using Rows = StridedRows<Program, shape, config>;
   static constexpr int size = config.vector * config.lanes;
 
-  /// Returns those of the first block. A stage begins at a multiple of 16 bytes.
+  /// Returns the partial results of the first block. A stage begins at a multiple of 16 bytes.
   template <int stage>
   static __device__ __forceinline__ auto* first(const typename Program::Params& params) {
     return reinterpret_cast<typename Program::template RowReductions<stage>::Value*>(

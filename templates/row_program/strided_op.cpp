@@ -287,7 +287,7 @@ LaunchPlan ParsedStridedRowProgram::launch_plan(const Config& config, const Devi
 
 Problem ParsedStridedRowProgram::verification_problem() const {
   Problem small = StridedProblem::verification_problem();
-  // With fewer positions, explicit strides may become those of contiguous rows, for which there is another kernel.
+  // With fewer positions, explicit strides may describe contiguous rows, for which there is another kernel.
   const auto has = [&](const char* field) { return small.fields.contains(field); };
   const Problem normal = op().normalize(small);
   if (has("col_strides") != normal.fields.contains("col_strides") ||

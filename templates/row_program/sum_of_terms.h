@@ -20,10 +20,10 @@ struct Outcomes {
 
 /// A growing sum.
 ///
-/// A partial sum lies between the sum of the negative terms and that of the positive ones, whatever the order. Where both
-/// are in the range of the kernel's arithmetic, no addition overflows and the sum is finite. Where the sum of the positive
-/// terms is not, a partial sum may be +inf, and it stays +inf unless another one is -inf, which gives NaN; likewise for the
-/// negative terms.
+/// A partial sum lies between the sum of the negative terms and the sum of the positive terms, whatever the order. Where
+/// both are in the range of the kernel's arithmetic, no addition overflows and the sum is finite. Where the sum of the
+/// positive terms is not, a partial sum may be +inf, and it stays +inf unless another one is -inf, which gives NaN; likewise
+/// for the negative terms.
 template <typename Real>
 class SumOfTerms {
  public:

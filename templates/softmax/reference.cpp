@@ -101,7 +101,7 @@ void fill_mask(const Shape& shape, std::uint64_t seed, InputKind kind, const Hos
 /// Returns the allowed error in units in the last place (ULP) of the output.
 ///
 /// float32 softmax, 6: an exponential has an error of at most 0.94 for its polynomial and 0.3 for the rounding of its
-/// argument, which count twice in results with a large leading digit. The sum has the same error if those of all terms
+/// argument, which count twice in results with a large leading digit. The sum has the same error if the errors of all terms
 /// agree, and half a unit for its additions; the quotient adds half a unit. Tests on many inputs see and assert less than 4.
 /// log_softmax, 6: a quotient of such exponentials and a logarithm, one unit each, and half a unit for the last addition;
 /// where the quotient is small, its error is the result's. Backward, 3: a difference and one or two multiplications, half a

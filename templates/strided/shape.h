@@ -34,7 +34,7 @@ struct Shape {
   bool safe = false;
   bool writes = true;        ///< an array of this shape; else `out` equals in[0]
   int most_vector = 16;      ///< elements per vector; fewer where each position takes many registers
-  int more_registers = 0;    ///< per position, in addition to those of a softmax
+  int more_registers = 0;    ///< per position, in addition to a softmax's
   int reduction_bytes = 12;  ///< shared memory per position for the reductions over threads: a float and a pair of floats
   int part_bytes = 16;       ///< of the partial of a slice of the columns, per position
 

@@ -23,7 +23,7 @@ class ProblemFlags {
  public:
   explicit ProblemFlags(const Op& op) : op_(op) {}
 
-  /// Adds the flags, except those of the memory layout. `this` must outlive the parsing.
+  /// Adds the flags, except for the memory layout. `this` must outlive the parsing.
   void add_to(CLI::App& command);
   /// Adds strides and alignments: rarely needed, so they come last.
   void add_memory_layout_to(CLI::App& command);

@@ -84,8 +84,8 @@ struct EngineOptions {
   /// Uses of an n_cols, calls of prepare() and one-shot calls, after which `automatic` compiles a kernel for it: tens of
   /// milliseconds, once for all processes. 0: never. Default 1000.
   std::uint32_t exact_after = 1000;
-  /// Threads, at most half of the CPUs, that compile the kernels of other buckets of n_cols into the cache after calls had
-  /// to wait for those of three: programs with changing widths wait for few kernels then. 0: none. Default 8.
+  /// Threads, at most half of the CPUs. After calls had to wait for kernels of three buckets of n_cols, they compile the
+  /// other buckets' kernels into the cache, so that programs with changing widths wait for few. 0: none. Default 8.
   std::uint32_t compile_ahead_jobs = 8;
   /// Cache file, created on the first write. Default: $XDG_CACHE_HOME/tunesmith/cache.db, else ~/.cache/tunesmith/cache.db.
   /// If empty, results are kept in memory only.

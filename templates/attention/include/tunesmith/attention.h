@@ -49,7 +49,7 @@ struct AttentionArrayStrides {
 };
 
 /// Device addresses, in launch order. Non-null alibi_slopes, sinks, cu_seqlens, kv_lengths and rng_state enable their
-/// options in a one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
+/// options in a one-shot call. Shapes are for the layout bshd; bhsd swaps sequence and heads.
 struct AttentionArrays {
   const void* q = nullptr;  ///< (batch, seq_q, heads, head_dim); varlen: (total_q, heads, head_dim)
   /// (batch, seq_kv, kv_heads, head_dim); varlen: (total_kv, ...); page_size: (pages, page_size, ...)
@@ -61,8 +61,8 @@ struct AttentionArrays {
   const std::int32_t* cu_seqlens_kv = nullptr;  ///< (batch + 1)
   const std::int32_t* block_table = nullptr;    ///< (batch, max_pages): the pages of each sequence; with page_size
   const std::int32_t* kv_lengths = nullptr;     ///< (batch): keys of each sequence, 0 to seq_kv
-  /// Arrays of score_mod and mask_mod in the order of their declarations: those of score_mod's opening comment, of
-  /// mask_mod's, then those that AttentionProblem::aux adds. Numbers are not in the list.
+  /// Arrays of score_mod and mask_mod in the order of their declarations: in score_mod's opening comment, in mask_mod's, in
+  /// AttentionProblem::aux. Numbers are not in the list.
   std::array<const void*, 8> aux{};
   std::int32_t* block_mask = nullptr;       ///< block_mask_size() elements; for BlockMask::write and read
   const std::int64_t* rng_state = nullptr;  ///< (2): seed and offset of dropout
@@ -111,9 +111,9 @@ struct AttentionArrays {
 /// are read from device memory when the kernel runs, so that a plan or a CUDA graph serves all steps. Neither is compiled
 /// in.
 ///
-/// Sums are float32. 16-bit kernels round probabilities to 16 bits before the product with v, as FlashAttention does. lse is
-/// that of unrounded ones, within 1e-5 relative plus 1e-6 of the exact value, apart from the rounding of the scores. Leave
-/// it out where you do not need it: on sm_90a it takes 1.08 to 1.11 of the time with head_dim_v 64, where its sum is a
+/// Sums are float32. 16-bit kernels round probabilities to 16 bits before the product with v, as FlashAttention does. lse
+/// sums unrounded probabilities: within 1e-5 relative plus 1e-6 of the exact value, apart from the rounding of the scores.
+/// Leave it out where you do not need it: on sm_90a it takes 1.08 to 1.11 of the time with head_dim_v 64, where its sum is a
 /// second one, and 1.06 to 1.14 with a 16-bit softcap, which is then computed more accurately (measured on an H200).
 ///
 /// score_mod and mask_mod are CUDA functions that become part of the kernel:

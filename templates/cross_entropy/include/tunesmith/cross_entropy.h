@@ -151,7 +151,7 @@ struct CrossEntropyProblem {
   std::int64_t inner = 1;                 ///< positions of each column, >= 1
   std::optional<std::int64_t> logits_col_stride{};   ///< elements between columns of logits, >= 0; absent: inner
   std::int64_t logits_inner_stride = 1;              ///< elements between positions of logits, >= 0
-  std::optional<std::int64_t> dlogits_col_stride{};  ///< the same for dlogits, no two elements of which may share an address
+  std::optional<std::int64_t> dlogits_col_stride{};  ///< the same for dlogits, whose elements may not share addresses
   std::int64_t dlogits_inner_stride = 1;
   bool mark_ignored = false;  ///< argmax of ignored rows is -1; requires argmax
 

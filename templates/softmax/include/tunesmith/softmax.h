@@ -91,9 +91,9 @@ constexpr void describe(Self& p, const SoftmaxArrays& arrays, Visitor& v) {
 /// Gradient of a loss with respect to x, from dy (with respect to y) and the forward operation's y, for every row:
 ///   softmax:      dx = scale * y * (dy - sum_c dy * y)
 ///   log_softmax:  dx = scale * (dy - exp(y) * sum_c dy)
-/// Accumulated in float32 or better, f64 in double or better. `options` must equal those of the forward call, but without an
+/// Accumulated in float32 or better, f64 in double or better. `options` must equal the forward call's, but without an
 /// additive mask: it is rejected, because y already contains its effect. dx of a masked element is 0. `inner` and the
-/// strides are those of SoftmaxProblem.
+/// strides are as in SoftmaxProblem.
 struct SoftmaxBackwardProblem {
   using Arrays = SoftmaxBackwardArrays;
 

@@ -22,7 +22,7 @@ struct SoftmaxMask {
     keep,  ///< bytes (DType::u8): 0 masks an element. Forward and backward
   };
   Kind kind = Kind::none;
-  std::optional<DType> dtype{};              ///< of an additive mask: f32, f16, bf16, or f64 with x of it; absent: that of x
+  std::optional<DType> dtype{};              ///< of an additive mask: f32, f16, bf16, or f64 if x is f64; absent: as x
   std::optional<std::int64_t> inner{};       ///< number of inner rows, >= 1; absent: all rows
   std::int64_t middle = 1;                   ///< number of middle entries per outer entry, >= 1
   std::optional<std::int64_t> row_stride{};  ///< elements between inner rows, >= 0; absent: cols
