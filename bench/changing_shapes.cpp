@@ -154,8 +154,8 @@ void lengths() {
 
 /// Prints the host time of `calls(engine, times)` with an empty cache and with the cache that this leaves, after its pending
 /// keys were tuned for at most `pending_s` seconds. `names`: the operations of each step, in order. With the warm cache,
-/// makes all calls a second time: what the first time takes longer is the overhead of new shapes, and the rest is that of
-/// launches.
+/// makes all calls a second time: the difference to the first time is the overhead of new shapes, the second time the
+/// overhead of launches.
 template <typename Calls>
 void cold_and_warm(const char* what, const std::vector<const char*>& names, double pending_s, const Calls& calls) {
   std::printf("%s\n", what);

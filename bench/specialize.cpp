@@ -1,8 +1,8 @@
-// tunesmith_specialize [WIDTHS [OP|all [search]]]: device time of kernels for a bucket of widths over that of kernels for
-// the exact width, both in their default configurations and interleaved. WIDTHS is a number of random widths from 1 to
-// 131072, or widths with commas, `957,1163` or `957,`, of which some may give their number of rows: `75x66528,`. OP is an
-// operation, or `programs` for some row programs. With `search`, also the fastest configurations of the bucket's kernels
-// where the default is beyond the 12% that are allowed. Needs a GPU.
+// tunesmith_specialize [WIDTHS [OP|all [search]]]: device time of kernels for a bucket of widths relative to kernels for the
+// exact width, both in their default configurations and interleaved. WIDTHS is a number of random widths from 1 to 131072,
+// or widths with commas, `957,1163` or `957,`, optionally with a number of rows: `75x66528,`. OP is an operation, or
+// `programs` for some row programs. With `search`, also the fastest configurations of the bucket's kernels where the default
+// is beyond the 12% that are allowed. Needs a GPU.
 
 #include <algorithm>
 #include <array>

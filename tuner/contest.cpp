@@ -98,7 +98,7 @@ std::vector<Candidate*> Contest::finalists(const std::vector<Candidate*>& live) 
   return chosen;
 }
 
-// Fresh samples: those that brought a candidate into the final flatter it.
+// Fresh samples: the samples that brought a candidate into the final flatter it.
 bool Contest::measure(std::vector<Candidate*>& finalists) {
   const double start_s = budget_.elapsed_s();
   const Schedule plan = schedule(options_.effort, budget_.total_s() - start_s);

@@ -18,7 +18,7 @@
 namespace tunesmith {
 namespace {
 
-/// Of the budget: the rest is for timing what was compiled by then, which a quick contest soon has done (contest.cpp).
+/// Returns the part of the budget for compiling. The rest is for timing, and a quick contest needs little (contest.cpp).
 double time_for_building_s(const TuneOptions& options) {
   constexpr double share = 0.5, quick_contest_s = 1.5;
   const double half_s = share * options.budget_s;
@@ -199,7 +199,7 @@ std::unique_ptr<const Contest> TuningRun::hold_contest() {
   return contest;
 }
 
-// What passes is bound to the timed problem; anything else is settled with its reason.
+// Binds a candidate that passes the checks to the timed problem; settles others with the reason.
 void TuningRun::admit(Candidate& candidate, const Built& built, Verifier& verifier) {
   if (const std::string reason = why_not_worth_timing(*problem_, candidate.config, built.binary); !reason.empty()) {
     if (!candidate.is_default) return candidate.settle("rejected", reason);

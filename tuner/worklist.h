@@ -1,5 +1,5 @@
 #pragma once
-// What a tuning run has to look at: everything, or only what earlier runs with the same key have not.
+// The candidates of a tuning run: all, or only those without a trial in earlier runs with the same key.
 
 #include <optional>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// What an engine has prepared so far. Internal.
+// The plans and calls that an engine has prepared. Internal.
 
 #include <cstddef>
 #include <memory>

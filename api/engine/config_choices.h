@@ -78,7 +78,7 @@ class ConfigChoices {
  private:
   using Known = std::shared_ptr<const KeyChoice>;
 
-  /// What a key gets that has no records.
+  /// What to prepare for a key without records.
   enum class Due : std::uint8_t {
     if_allowed,  ///< tuning if the share allows it, else the kernel of its bucket
     exact,       ///< a kernel of its own, tuned if the share allows it

@@ -21,7 +21,7 @@ std::string asserts(const std::string& name, std::int64_t value) {
 BlockMaskLayout BlockMaskLayout::of(const Settings& settings) {
   BlockMaskLayout layout;
   if (settings.mask_mod.empty()) return layout;
-  // Packed sequences, and those with lengths in device memory, have lengths of their own.
+  // Packed sequences, and sequences with lengths in device memory, differ in length.
   const bool one_for_batches =
       !settings.varlen && !settings.kv_lengths && !mask_may_use(settings.mask_mod, MaskPlace::batch);
   layout.batches = one_for_batches ? std::min<std::int64_t>(settings.batch, 1) : settings.batch;

@@ -34,7 +34,7 @@ class DroppedPairs {
   template <bool keys_in_rows, int count>
   using Bits = DroppedBits<keys_in_rows, count>;
 
-  /// What the weights that are kept are multiplied by.
+  /// Factor of the weights that are not dropped.
   static __device__ __forceinline__ float factor_of(const AttentionDropout* params) { return params->factor; }
 
   /// One call computes the numbers of several pairs. A pair has half of word 2 * (bit 3 of query) + (bit 3 of key): the

@@ -36,7 +36,7 @@ void check_score_mod_grad(const std::string& score_mod_grad);
 
 /// Returns the type that kernels take as their Modification.
 std::string modification_type(const Settings& settings);
-/// What of a score_mod is differentiated.
+/// The derivatives of a score_mod to compute.
 struct Derivatives {
   std::string score_mod_grad{};    ///< source of the derivative by the score; empty: over dual numbers (dual.cuh)
   std::vector<std::string> aux{};  ///< names of arrays with derivatives by their elements (dual_elements.cuh)

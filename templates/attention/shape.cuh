@@ -1,4 +1,4 @@
-// What attention kernels are specialized for.
+// Compile-time properties of attention kernels.
 #pragma once
 
 #include "attention/params.cuh"

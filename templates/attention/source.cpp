@@ -137,7 +137,7 @@ std::int64_t q_tiles(const TypedConfig& config, const Settings& settings) {
   return (rows + config.tile_q - 1) / config.tile_q;
 }
 
-/// The kernel's argument: its type, what of it the kernel's function takes, and the member that all kernels take.
+/// The kernel's argument: its type, the parts that the kernel's function takes, and the member that all kernels take.
 struct Argument {
   const char *type, *passed, *attention;
   std::size_t bytes;

@@ -108,7 +108,7 @@ std::string place_of(const char* array, std::int64_t batch, std::int64_t head, s
          std::to_string(position) + "]";
 }
 
-/// What of a problem is checked: pairs of a batch entry and a key head, and the number of queries and keys checked per head.
+/// The checked part of a problem: pairs of a batch entry and a key head, and queries and keys per head.
 struct Sample {
   std::int64_t pairs = 0, queries = 0, keys = 0;
   bool all = false;

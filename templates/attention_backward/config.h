@@ -26,14 +26,14 @@ enum class Pass : std::uint8_t {
   queries,  ///< keeps queries: dq
 };
 
-/// One kernel of mma, as MmaBackwardConfig has it.
+/// One kernel of mma; see MmaBackwardConfig.
 struct MmaPass {
   int warps = 4, kept = 64, streamed = 32, stages = 2;
   bool split = false;
   bool operator==(const MmaPass&) const = default;
 };
 
-/// What the multiplying warpgroups of wgmma share, as MultiplierRoles has it.
+/// What the multiplying warpgroups of wgmma share; see MultiplierRoles.
 enum class Roles : std::uint8_t {
   keys,       ///< each has 64 of 128 keys
   gradients,  ///< one computes dv of 64 keys, the other one dk

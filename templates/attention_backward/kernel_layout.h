@@ -1,6 +1,6 @@
 #pragma once
-// What the generated kernels of attention's backward pass and their launches agree on: blocks, the kernels' argument, the
-// workspace. Internal to templates/attention_backward.
+// The layout that generated kernels of attention's backward pass and their launches share: blocks, the kernels' argument,
+// the workspace. Internal to templates/attention_backward.
 
 #include <cstddef>
 #include <cstdint>

@@ -44,7 +44,7 @@ class Pairs {
   __device__ __forceinline__ bool counts(int query, int key, bool inside, bool kept) const {
     return scores_.counts(query, key, inside, kept);
   }
-  /// Distance of the positions, as ALiBi has it.
+  /// Distance of the positions, as in ALiBi.
   __device__ __forceinline__ float distance(int query, int key) const {
     return absolute(static_cast<float>(query + visibility().offset - key));
   }

@@ -49,11 +49,11 @@ struct GradientRow {
   void add(const Bounded& factor, const double* row);
 };
 
-/// What the backward pass needs of a pair of a query and a key.
+/// Terms of the backward pass for a pair of a query and a key.
 struct PairTerms {
   Bounded probability, score_gradient;
   Bounded gradient;        ///< of the scaled dot product
-  double distance = 0;     ///< as ALiBi has it
+  double distance = 0;     ///< as in ALiBi
   bool undecided = false;  ///< rounding decides whether the pair is masked
   /// Derivatives of the score by elements of arrays that get gradients. Of a query's pairs only.
   std::vector<AuxDerivative> aux{};

@@ -51,7 +51,7 @@
 // Limits       At head_dim 128 with 64 x 128 tiles shared memory moves 2950 clocks' worth of data for 2560 clocks of
 //              products. With 64 keys at head_dim 256 the additions to dQ move 0.4 / 64 bytes for each operation.
 //
-// Reference: FlashAttention-3 (arXiv:2407.08608); dQ in a warpgroup of its own, as ThunderKittens has it.
+// Reference: FlashAttention-3 (arXiv:2407.08608); dQ in a warpgroup of its own, as in ThunderKittens.
 #pragma once
 
 #include "attention/unaligned.cuh"

@@ -200,7 +200,7 @@ struct QueriesConsumer : WgmmaQueries<shape, config> {
     }
     return {index, index > tiles.begin(), true};
   }
-  /// Waits for the first tile that this warpgroup sees, and releases those before it unread.
+  /// Waits for the first tile that this warpgroup sees, and releases earlier tiles unread.
   __device__ __forceinline__ KeyTile await_first_keys(const typename Base::KeyTiles& tiles) {
     KeyTile found = await_keys(tiles, tiles.last());
     if constexpr (shape.bounded_left || shape.bounded_right) {

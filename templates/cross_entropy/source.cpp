@@ -86,8 +86,8 @@ std::uint32_t pointer_offset(std::string_view array, const Settings& settings) {
   return offset_of(array, places);
 }
 
-/// Writes the parameters to the start of `bytes`, except the addresses of arrays. `places` has those before `scale`, which
-/// are the same for every Number.
+/// Writes the parameters to the start of `bytes`, except the addresses of arrays. `places` has the addresses before `scale`,
+/// which are the same for every Number.
 template <typename Number>
 void set_params(const Settings& settings, const CrossEntropyParams& places, std::vector<std::byte>& bytes) {
   CrossEntropyParamsOf<Number> params{};

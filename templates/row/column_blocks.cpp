@@ -7,7 +7,7 @@
 namespace tunesmith::row {
 namespace {
 
-/// What decides which block is fast.
+/// Properties that decide which block is fast.
 struct Kind {
   bool bytes;           ///< elements of one byte, which take more registers
   bool groups;          ///< results for groups of columns

@@ -48,7 +48,7 @@ std::optional<TypedConfig> elementwise_rows(const Shape& shape, const DeviceInfo
 std::optional<TypedConfig> few_long_rows(const Shape& shape, const DeviceInfo& device) {
   if (!shape.few_and_long()) return std::nullopt;
   const std::optional<TypedConfig> cluster = cluster_for_few_rows(shape, device);
-  // Of programs, those that a grid would share: layer_norm of 60 rows takes 0.59 to 0.71 of its time on an H100.
+  // Programs: if a grid would share rows. layer_norm of 60 rows takes 0.59 to 0.71 of the grid's time on an H100.
   if (shape.is_program) return shape.inputs == 1 && shape.rows * 2 <= device.sm_count ? cluster : std::nullopt;
   if (cluster) return cluster;
   const std::optional<TypedConfig> by_columns = default_if_valid(Variant::grid, shape, device);
@@ -123,7 +123,7 @@ std::optional<TypedConfig> rows_of_warps(const Shape& shape, const DeviceInfo& d
   const int arrays = shape.inputs + (shape.is_masked() ? 1 : 0);
   const bool narrow = size_of(shape.input) < 4 && arrays == 1;
   int most_vectors = narrow ? most_narrow_vectors_of_a_lane : most_vectors_of_a_lane;
-  // Of rows that lanes sort, more of them have less each.
+  // Lanes that sort their part of a row hold less each, so rows have more lanes.
   if (shape.chosen_columns > 0) most_vectors /= 2;
   const TypedConfig warp = default_config(Variant::warp, shape, device);
   if (shape.sums_rows() ? !fits_next_to_sums(warp, shape) : warp.vectors_per_thread(shape) * arrays > most_vectors)

@@ -122,8 +122,8 @@ TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device);
 /// Returns whether narrow accesses read these rows without alignment faster than whole vectors.
 bool is_short_unaligned(const Shape& shape) noexcept;
 
-/// Returns warps for short rows without alignment, and blocks of one warp where all lanes have much to do. The accesses of a
-/// lane, for rows of `cols` columns, are those that were fastest on an H200 for 58 to 1002 columns and 64 to 600 MB
+/// Returns warps for short rows without alignment, and blocks of one warp where all lanes have much to do. A lane has the
+/// accesses that were fastest on an H200 for rows of `cols` columns; measured for 58 to 1002 columns and 64 to 600 MB
 /// (NOTES.md, "Short rows: lanes"). With one access for each lane, blocks would end faster than they can be launched. With
 /// cache hints.
 TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device);
@@ -144,7 +144,7 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device);
 /// The same for a bucket whose narrowest rows have `cols` columns: lanes for those, rounds for the middle of the bucket.
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::int64_t cols);
 
-/// Returns those that a search tries, the default first.
+/// Returns the configurations that a search tries, the default first.
 std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& device, bool full);
 
 }  // namespace tunesmith::row

@@ -1,6 +1,6 @@
-// Fewer long rows than small_blocks() needs: clusters. Their blocks exchange results in less time than those
-// of a grid and are scheduled one by one, so that the last wave need not be full. Measured on an H100 for 150 shapes of 8 to
-// 256 rows and 90 of buckets (NOTES.md, "Clusters for 40 rows and more").
+// Fewer long rows than small_blocks() needs: clusters. Clusters exchange results in less time than a grid and are scheduled
+// one by one, so that the last wave need not be full. Measured on an H100 for 150 shapes of 8 to 256 rows and 90 of buckets
+// (NOTES.md, "Clusters for 40 rows and more").
 
 #include <algorithm>
 
@@ -27,7 +27,7 @@ bool is_of_bucket(const Shape& shape) noexcept { return shape.actual_cols != 0; 
 bool has_code_for_ends(const Shape& shape) noexcept { return is_of_bucket(shape) && shape.shifted(); }
 
 /// Returns clusters to try, the best first: with blocks so small that all rows are on the chip at once. Kernels for buckets
-/// take up to 1.24 of the time of those for the width with three blocks of 256 threads, and up to 1.1 with four.
+/// take up to 1.24 of the time of the width's own kernel with three blocks of 256 threads, and up to 1.1 with four.
 std::vector<Cluster> clusters_of(const Shape& shape, const DeviceInfo& device) {
   if (has_large_blocks(shape)) return {{4, 256, 3}, {8, 256, 3}, {4, 256, 2}, {8, 256, 2}};
   constexpr int most = 4;
@@ -51,8 +51,8 @@ struct Held {
   int best, most;
 };
 
-/// Returns how many values a thread with this many registers holds; ptxas spills with more. Gradients of 16 bits, and those
-/// with code for ends, are faster with a single vector of each input.
+/// Returns how many values a thread with this many registers holds; ptxas spills with more. Gradients of 16 bits, or with
+/// code for ends, are faster with a single vector of each input.
 Held held_values(int registers, bool packed, const Shape& shape) {
   constexpr int moderate = 32, many = 56, usual_others = 32;
   if (packed) return {moderate, 2 * (registers - usual_others)};

@@ -19,8 +19,8 @@ constexpr double share_of_few_waves = 0.66;
 // that tuning selects.
 constexpr double wanted_of_blocks = 32;
 constexpr double wanted_of_warps = 16;
-// Where threads sort what they have of a row, instructions are what costs, and few bytes on their way suffice: with half of
-// the values, gates of 64 to 2048 columns take 0.75 to 0.95 of the time (H100).
+// Threads that sort their part of a row are bound by instructions, and few bytes in flight suffice: with half of the values,
+// gates of 64 to 2048 columns take 0.75 to 0.95 of the time (H100).
 constexpr double share_with_chosen_columns = 0.5, bytes_with_chosen_columns = 0.15;
 // A block loads a masked row and its mask with half of the bytes and registers: the address of the mask and its loads take
 // their time, which more threads hide.

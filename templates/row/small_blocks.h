@@ -23,7 +23,8 @@ std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& de
 /// messages").
 bool overlaps_waves(const Shape& shape, int of_row, const DeviceInfo& device);
 
-/// Returns those to try: more or fewer blocks for each row and multiprocessor, and other representations in registers.
+/// Returns the clusters to try: more or fewer blocks for each row and multiprocessor, and other representations in
+/// registers.
 std::vector<TypedConfig> small_blocks_to_try(const Shape& shape, const DeviceInfo& device, bool full);
 
 }  // namespace tunesmith::row

@@ -22,7 +22,7 @@ using row_program::Kind;
 using row_program::Node;
 using row_program::Program;
 
-/// What decides which configuration is fast: the program and the loads of its arrays.
+/// Returns the problem class: the program and the loads of its arrays decide which configuration is fast.
 std::string class_of(const RowProgramProblem& problem, const Program& program, const row::Shape& shape) {
   std::string text = ",program=" + hash_hex(row_program::canonical_text(program)).substr(0, 16);
   for (const std::string& type : row_program::column_types(problem, program, shape)) text += "," + type;

@@ -11,7 +11,7 @@
 
 namespace tunesmith::row_program {
 
-/// What errors call a program's text.
+/// Name of a program's text in errors.
 inline constexpr const char* text_name = "program";
 
 /// Returns the bytes that the array's address is a multiple of, as promised.

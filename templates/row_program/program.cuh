@@ -1,4 +1,4 @@
-// What kernels of row programs are templates over, and how they load vectors of a row. A generated struct Program has
+// The interface of row programs, and the loads of a row's vectors. Kernels are templates over a generated struct Program:
 //
 //   Params            RowParams row, then addresses, row strides and numbers; the kernels' only argument
 //   Inputs, Outputs   element types of the arrays [row, col]: TypeList

@@ -83,7 +83,7 @@ class TuneAhead {
     return request;
   }
 
-  /// Without those for which there is no problem.
+  /// GPUs that get at least one problem.
   std::size_t used_gpus() const { return std::min(devices_.size(), problems_.size()); }
 
   /// Waits for the end. Returns false if this GPU has to stop.

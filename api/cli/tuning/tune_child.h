@@ -32,7 +32,7 @@ struct TuneRequest {
 /// Tunes in this process, shows progress on stderr and returns the facts of the result. Throws Error.
 Json tune_here(const TuneRequest& request, const EngineOptions& options);
 
-/// What tune_here() returns for a result.
+/// Returns the facts of a result, as tune_here() does.
 Json tuning_facts(const Problem& problem, const DeviceInfo& device, const TuneResult& result,
                   const std::filesystem::path& cache_file);
 

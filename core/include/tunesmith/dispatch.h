@@ -173,7 +173,7 @@ class CallReader {
   bool has_text_ = false;
 };
 
-/// Most words that the key of any problem type has.
+/// Most words of any problem type's key.
 inline constexpr std::size_t most_key_words = 56;
 
 /// Returns the number of words of a problem type's key. Which fields a problem type has must not depend on its values.
@@ -190,10 +190,10 @@ consteval std::size_t key_words() {
 #endif
 }
 
-/// Most arrays that any problem type has, those included that only a text can declare: what a call may pass.
+/// Most arrays of any problem type, and thus of a call. Includes arrays that only a text can declare.
 inline constexpr std::size_t most_call_arrays = 40;
 
-/// Counts the arrays of a description. `of_texts`: those that only a text can declare.
+/// Counts the arrays of a description. `of_texts`: arrays that only a text can declare.
 struct ArrayCounter {
   std::size_t described = 0, of_texts = 0;
 

@@ -321,7 +321,7 @@ TEST(Capacity, MemoryDoesNotGrowWithTheNumberOfShapes) {
   };
   std::size_t warm_bytes = 0;
   int warm_allocations = 0;
-  std::set<std::uint64_t> buckets;  // of batch * seq_q; those of seq_kv and seq_q do not change
+  std::set<std::uint64_t> buckets;  // of batch * seq_q; the buckets of seq_kv and seq_q do not change
   for (std::int64_t i = 0; i < shapes; ++i) {
     AttentionProblem problem = decode(6145 + i % 2000);  // all distinct
     problem.batch = 65 + i / 2000 % 64;
@@ -338,8 +338,8 @@ TEST(Capacity, MemoryDoesNotGrowWithTheNumberOfShapes) {
   EXPECT_LE(scripted.device->allocations, warm_allocations + 8) << "workspaces";
 }
 
-// Lengths of attention and widths of softmax, of which some are used so often that they get kernels of their own, and others
-// are compiled ahead.
+// Lengths of attention and widths of softmax. Some are used so often that they get kernels of their own, others are compiled
+// ahead.
 TEST(ChangingShapes, ManyThreads) {
   constexpr int threads = 64, calls = 100;
   constexpr std::int64_t rows = 2, most_cols = 1600;

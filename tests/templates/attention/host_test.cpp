@@ -160,7 +160,7 @@ TEST_F(AttentionHost, SoftcapUsesThePolynomialOfTheCall) {
                              "variant=mma");
       const DType type = parse_dtype(dtype);
       with_executables({c}, [&](const Case&, const Executable& executable) {
-        // The first element of a query times that of a key is the score.
+        // The score is the product of the first elements of a query and a key.
         const double bound =
             std::min(std::pow(attention::small_cap_error * 120 / cap, 0.2) * cap, attention::most_small_score);
         test::AttentionArraysOnHost arrays(c.problem, 3);

@@ -22,7 +22,7 @@ namespace {
 using test::AttentionArraysOnHost;
 using test::Case;
 
-/// Adds a pool with `pages` pages, of which a sequence has at most `max_pages`.
+/// Adds a pool with `pages` pages; a sequence has at most `max_pages`.
 std::string paged(const std::string& fields, int page_size, int max_pages, int pages) {
   return fields + ",page_size=" + std::to_string(page_size) + ",max_pages=" + std::to_string(max_pages) +
          ",pages=" + std::to_string(pages);
@@ -73,7 +73,7 @@ TEST_F(AttentionPaged, EveryOption) {
   for (const char* fields :
        {"seq_q=3,causal=bottom-right,window_left=40", "seq_q=4,causal=top-left", "seq_q=2,softcap=15,alibi=1",
         "seq_q=3,sinks=1,causal=bottom-right", "seq_q=5,window_left=20,window_right=3",
-        // Chunks of prompts next to decoding: packed queries, all lengths of which differ.
+        // Chunks of prompts next to decoding: packed queries, all of different lengths.
         "seq_q=7,varlen=1,total_q=30,causal=bottom-right", "seq_q=7,varlen=1,total_q=30,sinks=1,alibi=1,layout=bhsd",
         // K and V in one array, a page of K before one of V; rows that are aligned to one element only; a table with gaps.
         "seq_q=1,k_batch_stride=2048,v_batch_stride=2048", "seq_q=2,k_seq_stride=37,k_head_stride=700,k_batch_stride=2001",

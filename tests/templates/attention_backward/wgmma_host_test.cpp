@@ -133,8 +133,8 @@ TEST_F(AttentionBackwardWgmmaHost, Clusters) {
   verify_covering(cases);
 }
 
-// Two kernels, one of which computes dq: of all tiles, with K/V tiles that one of a block's warpgroups does not see, queries
-// that see no keys, sequences that end within a tile, and every option that the other kernels have.
+// Two kernels, with dq in the second one: all tiles, K/V tiles that one of a block's warpgroups does not see, queries that
+// see no keys, sequences that end within a tile, and every option that the other kernels have.
 TEST_F(AttentionBackwardWgmmaHost, TwoKernels) {
   constexpr const char* blocks =
       "__device__ bool mask_mod(int, int h, int q, int k, const Aux&) { return q / 128 == k / 128 + h; }";

@@ -269,7 +269,7 @@ TEST_F(RowProgramNvrtc, ResidentRowsAreReadAndWrittenOnce) {
   EXPECT_EQ(count_of(softmax, "st.global."), 8U);
 }
 
-// A sum of one term is one load more, after those of the row, and nothing for each column.
+// A sum of one term is one load more, after the row's loads, and nothing for each column.
 TEST_F(RowProgramNvrtc, ASumOfOneTermIsOneLoad) {
   const Arch arch = parse_arch("sm_90a");
   const std::string config = "variant=block,threads=64,min_blocks=18,registers=packed,load=streaming,store=plain";

@@ -149,7 +149,7 @@ TEST(RowProgramReference, LimitsAreThoseOfTheParser) {
   EXPECT_EQ(Limits::components, 4);
 }
 
-// What the library ships, and of which of them a gradient makes sense: an argmax has none.
+// The library ships exactly these programs. All have a gradient, except for gumbel_sampling, which is an argmax.
 TEST(RowProgramReference, EveryPromisedProgramIsShipped) {
   std::set<std::string> shipped;
   for (const auto& [name, text] : shipped_programs()) {

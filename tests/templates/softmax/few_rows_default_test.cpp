@@ -92,7 +92,7 @@ TEST(SoftmaxDefault, FewRowsThatAreReadOnce) {
             {"cross_entropy", "rows=64,cols=128256", "variant=two_pass,"}});
 }
 
-// Blocks of a grid hold all rows at once, or those of a wave, and fill the device.
+// Blocks of a grid hold all rows at once, or the rows of a wave, and fill the device.
 TEST(SoftmaxDefault, FewLongRowsFillTheDevice) {
   const auto expect_use = [](const char* name, const std::string& fields, const Config& config, std::int64_t rows,
                              int most_waves, double least_use) {

@@ -168,7 +168,7 @@ constexpr bool computes_in_f64(const RowProgramProblem& p) {
   return false;
 }
 
-/// An array of a program as a description has it.
+/// An array of a program, for a description.
 constexpr ArrayFacts row_program_array(const RowProgramProblem& p, const RowProgramArray& array) {
   const std::int64_t group = p.program.group() > 0 ? p.program.group() : 1;
   ArrayFacts facts{.name = array.name,
