@@ -29,7 +29,7 @@ def _quantized(name, inputs):
 
 
 # program: (its inputs, "r" of rows and columns, "p" such probabilities, "c" of columns, "b" float32 of columns, "t" a class for
-# each row; its outputs with their types). "" is the type of the cell; after a type, "s" is a value for each row, "c" one for
+# each row, "l" a float32 for each row; its outputs with their types). "" is the type of the cell; after a type, "s" is a value for each row, "c" one for
 # each column, "k" eight for each row, "g" one for each GROUP columns of a row.
 PROGRAMS = {
     "rms_norm": ("rc", [""]),
@@ -50,6 +50,7 @@ PROGRAMS = {
     "softmax_dropout": ("r", [""]),
     "cosine_similarity": ("rr", ["f32s"]),
     "gumbel_sampling": ("r", ["i32s"]),
+    "merge_attention": ("rrll", ["", "f32s"]),
     "cross_entropy": ("rt", ["f32s", "f32s"]),
     "soft_cross_entropy": ("rp", ["f32s", "f32s"]),
     "topk_gate": ("r", ["f32k", "i32k"]),
@@ -94,7 +95,7 @@ GRIDS = {
     + _shapes(("gumbel_sampling",), [(2048, 32000)]),
     "gradients": _shapes(GRADIENTS, GRADIENT_ROWS),
     "others": _shapes(("cross_entropy", "soft_cross_entropy"), [(8192, 32000)])
-    + _shapes(("cosine_similarity",), [(8192, 4096)]),
+    + _shapes(("cosine_similarity",), [(8192, 4096)]) + _shapes(("merge_attention",), [(262144, 128)]),
 }
 
 # Seconds, for estimates: of a run's start; of a cell; of compiling a tuned kernel; of a peer's kernel without and with --jobs.

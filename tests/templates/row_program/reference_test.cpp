@@ -160,10 +160,10 @@ TEST(RowProgramReference, EveryPromisedProgramIsShipped) {
       EXPECT_NO_THROW(parse(gradient_text(parse(text)))) << name;
     }
   }
-  std::set<std::string> promised{"softmax",           "log_softmax",       "softmin",       "softmax_dropout",
-                                 "gumbel_sampling",   "topk_gate",         "swiglu",        "geglu",
-                                 "row_quantize",      "cosine_similarity", "cross_entropy", "topk_gate_softmax",
-                                 "topk_gate_sigmoid", "soft_cross_entropy"};
+  std::set<std::string> promised{"softmax",           "log_softmax",        "softmin",        "softmax_dropout",
+                                 "gumbel_sampling",   "topk_gate",          "swiglu",         "geglu",
+                                 "row_quantize",      "cosine_similarity",  "cross_entropy",  "topk_gate_softmax",
+                                 "topk_gate_sigmoid", "soft_cross_entropy", "merge_attention"};
   for (const std::string norm : {"rms_norm", "layer_norm"}) {
     promised.insert({norm, "add_" + norm, norm + "_unit_offset"});
     for (const char* type : {"_e4m3", "_i8"}) promised.insert({norm + type, norm + type + "_blocks"});
