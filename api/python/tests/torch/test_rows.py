@@ -256,7 +256,7 @@ def test_the_gradient_of_a_weight_of_a_vector(compiled: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["softmax", "losses", "linear_losses", "rms_norm", "row_program", "vocab_parallel", "attention"]
+    "name", ["softmax", "losses", "linear_losses", "rms_norm", "row_program", "vocab_parallel", "attention", "paged"]
 )
 def test_launchers_of_all_modules_are_bounded(name: str) -> None:
     import importlib
