@@ -39,23 +39,13 @@ void append_own(std::string& source, const std::string& text, const std::string&
     source += own == "#line here" ? "#line " + std::to_string(line + 1) + " \"" + file + "\"\n" : own + "\n";
 }
 
-/// Returns the template that the operation's own entry point, or the first one where none has its name, calls last.
-std::string called_template(const std::string& kernels, const std::string& op) {
-  const std::string call = "\n  tunesmith::";
-  const std::size_t entry = kernels.find("\n" + op + "(const __grid_constant__"),
-                    from = entry == std::string::npos ? 0 : entry;
-  const std::size_t begin =
-      std::min(kernels.rfind(call, kernels.find("\n}", from)), kernels.size() - call.size()) + call.size();
-  return kernels.substr(begin, kernels.find_first_of("<(", begin) - begin);
-}
-
 /// The parts of a rendered source.
 struct Rendered {
   SourceParts parts;
   std::string name;  ///< name of the operation
   std::string own;   ///< constants and entry points
   std::string device(const TemplateSet& templates, bool joined) const {
-    return keep_reachable(templates.flatten(parts.main_template), own, joined);
+    return keep_reachable(templates.flatten(parts.includes), own, joined);
   }
   std::string file() const { return name + ".cu"; }
   /// Returns the head, without the line that names the kernel's position.
@@ -65,7 +55,9 @@ struct Rendered {
     text += labeled("configuration", config.text());
     if (!parts.algorithm.empty()) text += labeled("algorithm", parts.algorithm);
     if (!parts.threads.empty()) text += labeled("threads", parts.threads);
-    text += labeled("templates", parts.main_template + " " + templates.digest(parts.main_template));
+    std::string names;
+    for (const std::string& file : parts.includes) names += file + " ";
+    text += labeled("templates", names + templates.digest(parts.includes));
     return text + labeled("compile", "nvcc -arch=sm_90a -cubin; minimum architecture: " + parts.least_arch);
   }
 };
@@ -99,7 +91,7 @@ KeptLines lines_by_file(const std::string& device) {
   return kept;
 }
 
-/// Adds the files that an #include provides: the named one, or its own includes if nothing of it is kept.
+/// Adds the files that an #include provides: the named one, or its own includes if nothing of it is reachable.
 void add_kept(const TemplateSet& templates, const KeptLines& kept, const std::string& name,
               std::vector<std::string>& files) {
   if (kept.contains(name)) {
@@ -110,14 +102,6 @@ void add_kept(const TemplateSet& templates, const KeptLines& kept, const std::st
   for (std::string line; std::getline(lines, line);)
     if (const std::string_view included = quoted_include(line); !included.empty())
       add_kept(templates, kept, std::string(included), files);
-}
-
-/// Returns the files that the main template stands for: itself, or what it includes if it has nothing else, as for f64. The
-/// last one has the kernel.
-std::vector<std::string> main_files(const TemplateSet& templates, const KeptLines& kept, const std::string& main) {
-  std::vector<std::string> files;
-  add_kept(templates, kept, main, files);
-  return files;
 }
 
 /// Returns the kept lines of a template with the remaining #include lines, and an empty line for each gap.
@@ -152,7 +136,7 @@ std::string render(const ParsedProblem& problem, const Config& config, const Tem
   const std::string device = rendered.device(templates, true);
   std::string head = rendered.head(config, templates);
   // The head has two more lines: the kernel's position, and an empty one.
-  const std::string kernel = called_template(rendered.parts.kernels, rendered.name);
+  const std::string& kernel = rendered.parts.kernel;
   const std::size_t definition = std::min(device.find(" void " + kernel + "("), device.size());
   const std::ptrdiff_t before = lines_in(head) + 2, line = before + lines_in(device.substr(0, definition)) + 1;
   head += labeled("kernel", kernel + " in line " + std::to_string(line) + "; constants and entry points from line " +
@@ -167,8 +151,7 @@ std::string render(const ParsedProblem& problem, const Config& config, const Tem
 std::string render_kernel(const ParsedProblem& problem, const Config& config, const TemplateSet& templates) {
   const Rendered rendered = parts_of(problem, config);
   const KeptLines kept = lines_by_file(rendered.device(templates, false));
-  const std::string main = main_files(templates, kept, rendered.parts.main_template).back();
-  std::string source = rendered.head(config, templates) + "\n" + header_of(templates, kept, main);
+  std::string source = rendered.head(config, templates) + "\n" + header_of(templates, kept, rendered.parts.includes.back());
   source += own_part;
   append_own(source, rendered.own, rendered.file());
   return source;
@@ -179,11 +162,11 @@ std::vector<SourceFile> render_files(const ParsedProblem& problem, const Config&
   const KeptLines kept = lines_by_file(rendered.device(templates, false));
   std::vector<SourceFile> files;
   for (const auto& [name, lines] : kept) files.push_back({name, header_of(templates, kept, name)});
-  const std::vector<std::string> mains = main_files(templates, kept, rendered.parts.main_template);
   std::string source = rendered.head(config, templates) +
-                       labeled("kernel", called_template(rendered.parts.kernels, rendered.name) + " in " + mains.back()) +
-                       "\n";
-  for (const std::string& main : mains) source += "#include \"" + main + "\"\n";
+                       labeled("kernel", rendered.parts.kernel + " in " + rendered.parts.includes.back()) + "\n";
+  std::vector<std::string> included;
+  for (const std::string& name : rendered.parts.includes) add_kept(templates, kept, name, included);
+  for (const std::string& name : included) source += "#include \"" + name + "\"\n";
   source += own_part;
   append_own(source, rendered.own, rendered.file());
   files.push_back({rendered.file(), source});

@@ -15,7 +15,7 @@ namespace tunesmith {
 std::string render(const ParsedProblem& problem, const Config& config,
                    const TemplateSet& templates = TemplateSet::embedded());
 
-/// Returns the kernel alone, for reading: the main template of render(), the constants and the entry points.
+/// Returns the kernel alone, for reading: the template that defines it, the constants and the entry points.
 std::string render_kernel(const ParsedProblem& problem, const Config& config,
                           const TemplateSet& templates = TemplateSet::embedded());
 

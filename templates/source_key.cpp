@@ -13,8 +13,8 @@ std::string source_key(const ParsedProblem& problem, const Config& config, const
     text.append("\n").append(std::to_string(part.size())).append(":").append(part);
   };
   add(problem.op().name());
-  add(parts.main_template);
-  add(templates.digest(parts.main_template));
+  for (const std::string& file : parts.includes) add(file);
+  add(templates.digest(parts.includes));
   add(parts.least_arch);
   add(config.text());
   for (const auto& [label, value] : parts.specialized_for) {

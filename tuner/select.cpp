@@ -24,15 +24,6 @@ bool is_near(std::int64_t recorded, std::int64_t wanted) {
   return std::fabs(std::log(static_cast<double>(recorded) / static_cast<double>(wanted))) <= std::log(nearest_factor) + 1e-9;
 }
 
-/// Covers every kernel in the folder of the operation, not only those that this problem's candidates use: a record must be
-/// found from a neighbouring n_cols for which the set of sensible kernels differs.
-std::string templates_digest(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates) {
-  const std::string main_template = problem.source_parts(problem.default_config(device)).main_template;
-  const std::size_t folder = main_template.rfind('/');
-  return folder == std::string::npos ? templates.digest(main_template)
-                                     : templates.folder_digest(main_template.substr(0, folder));
-}
-
 }  // namespace
 
 std::string measuring_policy() { return "events,l2-flushed,v1"; }
@@ -49,7 +40,7 @@ TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, con
   key.problem_class = std::move(parts.problem_class);
   key.rows_bucket = parts.rows_bucket;
   key.device_class = device.device_class();
-  key.template_digest = templates_digest(problem, device, templates);
+  key.template_digest = templates.digest(problem.op().templates());
   key.policy = measuring_policy();
   return key;
 }
