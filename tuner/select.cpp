@@ -45,15 +45,14 @@ TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, con
   return key;
 }
 
-std::optional<TuningKey> related_key(const ParsedProblem& problem, TuningKey key) {
-  std::string related = problem.key().related_class;
-  if (related.empty()) return std::nullopt;
-  key.problem_class = std::move(related);
+std::optional<TuningKey> related_key(const KeyParts& parts, TuningKey key) {
+  if (parts.related_class.empty()) return std::nullopt;
+  key.problem_class = parts.related_class;
   return key;
 }
 
-std::vector<KnownRecord> known_records(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates,
-                                       Cache& cache, const std::map<std::string, std::string>& provenance) {
+std::vector<KnownRecord> known_records(const ParsedProblem& problem, const TuningKey& key, Cache& cache,
+                                       const std::map<std::string, std::string>& provenance) {
   std::vector<KnownRecord> known;
   const auto add = [&](const TuningRecord& record, Origin origin) {
     try {
@@ -66,7 +65,6 @@ std::vector<KnownRecord> known_records(const ParsedProblem& problem, const Devic
     }
   };
   const KeyParts parts = problem.key();
-  const TuningKey key = tuning_key(problem, device, templates);
   if (const auto record = cache.find_record(key)) add(*record, Origin::exact);
   const std::vector<TuningRecord> near = cache.find_nearest(key, nearest_looked_at);
   // Records of earlier versions, and records that were written by hand, may have any n_cols of the bucket.
@@ -79,7 +77,7 @@ std::vector<KnownRecord> known_records(const ParsedProblem& problem, const Devic
   for (const TuningRecord& record : cache.find_older(key, older_looked_at)) add(record, Origin::older);
   for (const TuningRecord& record : near)
     if (record.key != key && !is_in_bucket(record) && is_near(record.key.n_cols, key.n_cols)) add(record, Origin::nearest);
-  if (const auto related = related_key(problem, key))
+  if (const auto related = related_key(parts, key))
     for (const TuningRecord& record : cache.find_nearest(*related, nearest_looked_at))
       if (is_near(record.key.n_cols, key.n_cols)) add(record, Origin::nearest);
   return known;
@@ -109,7 +107,7 @@ Selection select(const ParsedProblem& problem, const DeviceInfo& device, const s
 Selection select(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates, Cache& cache,
                  Mode mode, const std::map<std::string, std::string>& provenance) {
   if (mode == Mode::off) return select(problem, device, {});
-  return select(problem, device, known_records(problem, device, templates, cache, provenance));
+  return select(problem, device, known_records(problem, tuning_key(problem, device, templates), cache, provenance));
 }
 
 }  // namespace tunesmith

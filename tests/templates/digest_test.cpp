@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "core/tokens.h"
-#include "templates/source_key.h"
+#include "templates/render.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -71,7 +71,7 @@ TEST_F(ChangedTemplates, KeysOfSourcesFollowTokensAndEverythingGenerated) {
   const auto key = [&](std::int64_t cols, const char* config, const TemplateSet& templates, std::int64_t rows = 64) {
     const ParsedProblemPtr problem = op.parse({"softmax", {{"rows", rows}, {"cols", cols}}});
     const Config partial{parse_fields(config, "config")};
-    return source_key(*problem, problem->complete_config(generic_device({9, 0, 'a'}), partial), templates);
+    return KernelSource(*problem, problem->complete_config(generic_device({9, 0, 'a'}), partial), templates).key();
   };
   const TemplateSet& embedded = TemplateSet::embedded();
   const std::string original = key(2000, "variant=two_pass,threads=128", embedded);

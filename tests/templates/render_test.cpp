@@ -246,7 +246,7 @@ TEST(Render, OnlyWhatTheKernelReachesIsThere) {
 TEST(Render, TheKernelAloneIsThePartThatIsSpecialized) {
   const GoldenCase& c = golden_cases[1];
   const auto [problem, config] = parsed(c);
-  const std::string kernel = render_kernel(*problem, config), whole = rendered(c);
+  const std::string kernel = KernelSource(*problem, config).render_kernel(), whole = rendered(c);
   for (const char* text :
        {"softmax_resident(const RowParams& params)", "static constexpr tunesmith::RowShape shape", "__global__"})
     EXPECT_NE(kernel.find(text), std::string::npos) << text;
@@ -267,7 +267,7 @@ TEST(Render, FilesHoldTheSameCode) {
     };
     std::string all;
     std::set<std::string> known;
-    const std::vector<SourceFile> files = render_files(*problem, config);
+    const std::vector<SourceFile> files = KernelSource(*problem, config).render_files();
     for (const SourceFile& file : files) {
       all += file.content;
       known.insert(file.name);
