@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/hash.h"
+#include "templates/fold.h"
 #include "templates/reachable.h"
 
 namespace tunesmith {
@@ -39,6 +40,8 @@ void append_lines(std::string& source, const std::string& text, const std::strin
   for (std::string own; std::getline(lines, own); ++line)
     source += own == "#line here" ? "#line " + std::to_string(line + 1) + " \"" + file + "\"\n" : own + "\n";
 }
+
+const std::string own_part = "\n// ---- This problem, this configuration " + std::string(80, '-') + "\n\n";
 
 /// Lines by file and number.
 using KeptLines = std::map<std::string, std::map<int, std::string>>;
@@ -144,7 +147,7 @@ std::string KernelSource::head() const {
 }
 
 void KernelSource::append_own(std::string& source) const {
-  source += "\n// ---- This problem, this configuration " + std::string(80, '-') + "\n\n";
+  source += own_part;
   append_lines(source, own(), file());
 }
 
@@ -166,6 +169,22 @@ std::string KernelSource::render_kernel() const {
   const KeptLines kept = lines_by_file(device(false));
   std::string source = head() + "\n" + header_of(templates_, kept, parts_.includes.back());
   append_own(source);
+  return source;
+}
+
+std::string KernelSource::render_folded(bool kernel_alone) const {
+  const std::string folded = keep_reachable(fold_branches(device(!kernel_alone), parts_.constants), own(), !kernel_alone);
+  const std::string kernel_file = "\"templates/" + parts_.includes.back() + "\"";
+  std::string source = head() + "\n";
+  std::istringstream lines(folded + own_part + own());
+  bool shown = true;
+  for (std::string line; std::getline(lines, line);) {
+    const bool mark = line.starts_with("#line ");
+    if (mark && kernel_alone) shown = line.ends_with(kernel_file);
+    if (line.starts_with("// ---- This problem")) shown = true;
+    if (mark) line.clear();
+    if (shown && (!line.empty() || !source.ends_with("\n\n"))) source += line + "\n";
+  }
   return source;
 }
 

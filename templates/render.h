@@ -32,6 +32,9 @@ class KernelSource {
   std::string render() const;
   /// Returns the kernel alone, for reading: the template that defines it, the constants and the entry points.
   std::string render_kernel() const;
+  /// Returns the source without the branches that this configuration does not take, for reading: render(), or the kernel
+  /// alone as in render_kernel(). It compiles to the same machine code and has no #line directives.
+  std::string render_folded(bool kernel_alone) const;
   /// Returns the same source as separate files: the reduced headers, and last the file with constants and entry points,
   /// which compiles with `nvcc -I FOLDER`.
   std::vector<SourceFile> render_files() const;

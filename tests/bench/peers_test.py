@@ -188,7 +188,7 @@ class Files(unittest.TestCase):
                 file.write(results.dumps(dict(RUN, cells=found)))
             text = "\n".join(report.report([path]))
             drawn = [os.path.basename(name) for name in plot.draw([path], folder)]
-        self.assertEqual(drawn, ["attention.svg", "attention_mods.svg", "attention_decode.svg"])
+        self.assertEqual(drawn, ["attention.svg"])
         # 4 * 4 * 16 * 4096^2 * 128 operations in 100 us
         self.assertIn("| bf16 d128 4x16x4096 | **5498 (1.200)** | 4581 | 2749 (0.600) | 1.20 |", text)
         self.assertIn("- 1.111: attention bf16 d64 4x32x4096 alibi", text)

@@ -197,7 +197,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// A generated source is read: it holds what its kernels reach and little else.
+// A generated source is read: it holds what its kernels reach and little else. Decoding has 90 lines for the view of K and V
+// that a paged cache replaces.
 TEST(Render, StaysWithinItsBudgetOfLines) {
   struct Budget {
     const char *op, *problem;
@@ -207,7 +208,7 @@ TEST(Render, StaysWithinItsBudgetOfLines) {
                             {"cross_entropy", "rows=8192,cols=32000,dtype=bf16", 1770},
                             {"cross_entropy", "rows=4096,cols=128256,dtype=bf16", 1800},  // two kernels
                             {"attention", "batch=2,heads=16,seq_q=4096,head_dim=128,dtype=bf16", 2400},
-                            {"attention", "batch=2,heads=16,seq_q=1,seq_kv=4096,head_dim=128,dtype=bf16", 1800}};
+                            {"attention", "batch=2,heads=16,seq_q=1,seq_kv=4096,head_dim=128,dtype=bf16", 1900}};
   for (const Budget& budget : budgets) {
     const ParsedProblemPtr problem = find_op(budget.op).parse({budget.op, parse_fields(budget.problem, "problem")});
     const std::string source = render(*problem, problem->default_config(generic_device(parse_arch("sm_90a"))));

@@ -24,7 +24,7 @@ struct SourceFlags {
   ConfigFlag config;
   std::string arch;
   std::string split;
-  bool ptx = false, resources = false, kernel = false;
+  bool ptx = false, resources = false, kernel = false, fold = false;
 };
 
 /// Writes the files below `folder` and prints their names.
@@ -53,7 +53,9 @@ int source(const SourceFlags& flags) {
     write_files(kernel_source.render_files(), flags.split);
     return exit_done;
   }
-  const std::string text = flags.kernel ? kernel_source.render_kernel() : kernel_source.render();
+  const std::string text = flags.fold     ? kernel_source.render_folded(flags.kernel)
+                           : flags.kernel ? kernel_source.render_kernel()
+                                          : kernel_source.render();
   if (!flags.ptx && !flags.resources) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return exit_done;
@@ -102,11 +104,14 @@ void add_source(CLI::App& app, Parse& parse) {
         CLI::Option* kernel = command.add_flag("--kernel", flags->kernel, "print the kernel and its constants alone")
                                   ->excludes(ptx)
                                   ->excludes(resources);
+        CLI::Option* fold =
+            command.add_flag("--fold", flags->fold, "omit the branches that this configuration does not take, for reading");
         command.add_option("--split", flags->split, "write kernel and headers as files for `nvcc -I DIR` instead")
             ->type_name("DIR")
             ->excludes(ptx)
             ->excludes(resources)
-            ->excludes(kernel);
+            ->excludes(kernel)
+            ->excludes(fold);
         flags->engine.add_specialize(command);
         flags->engine.add_cache(command);
         return [flags] { return source(*flags); };
