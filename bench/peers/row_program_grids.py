@@ -62,11 +62,9 @@ PROGRAMS = {
 GRADIENTS = ("rms_norm_gradient", "layer_norm_gradient")
 FULL = ("", "e4m3", "i8")  # types of outputs of rows and columns
 NUMBERS = {"softmax_dropout": "seed=7", "gumbel_sampling": "seed=7"}  # their random numbers are not a peer's
-# Hand-written operations with the name of a shipped program; all other programs are operations of their own by name.
+# Operations with the name of a shipped program; all other programs are operations of their own by name.
 NAMED_ALIKE = ("softmax", "log_softmax", "rms_norm", "cross_entropy")
 HAND_WRITTEN = {"softmax": ("softmax", {}), "log_softmax": ("log_softmax", {}),
-                "rms_norm": ("rms_norm", {"weight": 1, "eps": 1e-6}),
-                "rms_norm_unit_offset": ("rms_norm", {"weight": 1, "weight_offset": 1, "eps": 1e-6}),
                 "cross_entropy": ("cross_entropy", {"reduction": "none", "target_dtype": "i32"})}
 
 ROWS = [(32768, 1024), (8192, 4096), (4096, 8192), (2048, 16384), (1024, 32768)]

@@ -42,7 +42,7 @@ int default_prefetch(const TypedConfig& config, const Shape& shape, const Device
   constexpr std::int64_t long_row = 24 << 10;
   if (shape.backward() && !(shape.shifted() && row_bytes(shape) >= long_row)) return 0;
   // Each row takes an instruction of its own, which costs more than it gains for parts of a few lines.
-  const bool short_exchange = shape.is_loss() || !(is_program(shape) || shape.logarithm);
+  const bool short_exchange = shape.is_loss() || !(shape.is_program || shape.logarithm);
   const std::int64_t few_bytes = (short_exchange ? 4 : 2) * line_bytes;
   if (!staged_loss && !has_whole_lines(shape) && shape.cols * size_of(shape.input) < few_bytes) return 0;
   // Long exchanges, in which clusters load nothing else.

@@ -42,7 +42,6 @@ struct Shape {
   bool in_place = false;
   bool writes = true;  ///< writes rows; otherwise only a few numbers per row, and `out` equals in[0]
   bool logarithm = false;
-  bool is_norm = false;             ///< one sum, then a product: few instructions an element
   int pipeline_part_bytes = 0;      ///< of a warp's partial in the operation's pipeline kernels; 0: it has none
   std::int64_t pipeline_cols = 0;   ///< fewest columns for which they are the fastest, as measured on an H200
   bool reduces = true;              ///< values of a row depend on all of its columns
@@ -65,7 +64,7 @@ struct Shape {
   /// Returns whether rows have a loss, perhaps with its gradient.
   bool is_loss() const noexcept { return !is_program && (!writes || keeps_exponentials); }
   /// Returns whether each row is combined with arrays [col], such as the weights of a norm.
-  bool reads_columns() const noexcept { return column_bytes > 0 || (is_norm && more_registers > 0); }
+  bool reads_columns() const noexcept { return column_bytes > 0; }
   /// Returns whether the kernel computes a loss without its gradient.
   bool is_loss_alone() const noexcept { return is_loss() && !writes; }
   bool is_masked() const noexcept { return options.mask != Mask::none; }

@@ -72,8 +72,8 @@ TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
 
 std::optional<TypedConfig> unaligned_hybrid(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t least_bytes = 34 << 10, most_bytes = 88 << 10;
-  if (!shape.shifted() || shape.inputs > 1 || size_of(shape.input) != 2 || shape.is_program || shape.is_norm ||
-      shape.is_masked() || row_bytes(shape) < least_bytes || row_bytes(shape) > most_bytes)
+  if (!shape.shifted() || shape.inputs > 1 || size_of(shape.input) != 2 || shape.is_program || shape.is_masked() ||
+      row_bytes(shape) < least_bytes || row_bytes(shape) > most_bytes)
     return std::nullopt;
   TypedConfig config;
   config.variant = Variant::hybrid;

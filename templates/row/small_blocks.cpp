@@ -37,14 +37,14 @@ bool has_kernels(const Shape& shape, const DeviceInfo& device) {
 std::int64_t least_row_bytes(const Shape& shape) {
   const bool narrow = is_narrow(shape);
   if (shape.is_loss()) return (!narrow ? 96 : shape.shifted() ? 36 : 56) * kib;
-  if (is_program(shape) && !is_like_softmax(shape))
+  if (shape.is_program && !is_like_softmax(shape))
     return (shape.inputs > 1 ? 96 : narrow && shape.exchanges == 1 ? 32 : 64) * kib;
   if (!narrow) return 64 * kib + 1;
   return (shape.inputs == 1 ? 31 : shape.shifted() ? 64 : 30) * kib;
 }
 
 /// Returns whether a thread needs registers for more than the values of one row.
-bool needs_registers(const Shape& shape) { return shape.inputs > 1 || (is_program(shape) && !is_like_softmax(shape)); }
+bool needs_registers(const Shape& shape) { return shape.inputs > 1 || (shape.is_program && !is_like_softmax(shape)); }
 
 /// Returns the vectors of an input that a thread holds in registers unless shared memory is too small for the rest.
 int best_vectors(const Shape& shape, Registers registers) {
@@ -71,7 +71,7 @@ Blocks usual(const Shape& shape, const DeviceInfo& device) {
   Blocks blocks{};
   blocks.of_row = blocks_of_row(shape, device);
   // A stage of a program that is not the last reads the values again, and would convert packed ones again.
-  const bool packed = is_program(shape) && shape.exchanges == 1 && may_pack(shape);
+  const bool packed = shape.is_program && shape.exchanges == 1 && may_pack(shape);
   blocks.registers = packed ? Registers::packed : Registers::float32;
   blocks.vectors = best_vectors(shape, blocks.registers);
   if (const int needed = needed_blocks(shape, blocks.of_row, device); needed <= few_needed) {
@@ -95,11 +95,11 @@ Blocks usual(const Shape& shape, const DeviceInfo& device) {
 bool others_are_faster(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t many_rows = 1024, moderate_row = 52 * kib, long_row = 80 * kib;
   // A grid has more blocks for each of few rows. Grids of programs exchange partials once in each stage.
-  if (!is_program(shape) && needed_blocks(shape, blocks_of_row(shape, device), device) <= few_needed) return true;
+  if (!shape.is_program && needed_blocks(shape, blocks_of_row(shape, device), device) <= few_needed) return true;
   if (exceeds_blocks(shape) && shape.inputs > 1 && !is_narrow(shape)) return true;
   // Many rows that blocks can hold: tails and exchanges hardly count.
   const std::int64_t l2_traffic = shape.traffic_bytes() / device.l2_bytes;
-  if (!is_program(shape) && l2_traffic >= 4 && row_bytes(shape) <= (l2_traffic < 8 ? moderate_row : long_row)) return true;
+  if (!shape.is_program && l2_traffic >= 4 && row_bytes(shape) <= (l2_traffic < 8 ? moderate_row : long_row)) return true;
   // Every multiprocessor of a pipeline has about as many of many rows.
   return worth_streaming(shape, device) && (shape.rows >= many_rows || (exceeds_blocks(shape) && shape.is_loss()));
 }
@@ -129,7 +129,7 @@ bool overlaps_waves(const Shape& shape, int of_row, const DeviceInfo& device) {
   const int few = is_like_softmax(shape) ? 8 : 12;
   const int needed = needed_blocks(shape, of_row, device);
   const bool long_exchange = shape.exchanges > 1 || of_row == most_of_row;
-  return is_program(shape) && needs_more_loads(device) && long_exchange && needed > more_than_resident && needed <= few;
+  return shape.is_program && needs_more_loads(device) && long_exchange && needed > more_than_resident && needed <= few;
 }
 
 std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& device) {

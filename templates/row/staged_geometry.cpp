@@ -43,8 +43,8 @@ std::int64_t elements_of_lane(const Shape& shape) {
     if (shape.is_loss()) return !few_cols && narrow ? 44 : 40;
     return few_cols ? 32 : 36 * staged_view(shape, 1).vector();
   }
-  if (few_cols) return shape.is_loss() ? 40 : narrow || is_program(shape) ? 32 : 16;
-  if (is_program(shape) && narrow) return 24;
+  if (few_cols) return shape.is_loss() ? 40 : narrow || shape.is_program ? 32 : 16;
+  if (shape.is_program && narrow) return 24;
   return 16;
 }
 
@@ -53,7 +53,7 @@ std::int64_t cols_of_one_lane(const Shape& shape) {
   const bool narrow = is_narrow(shape);
   if (shape.inputs > 1 && narrow) return 48;
   if (shape.is_loss()) return shape.writes || narrow ? 64 : 40;
-  return narrow || is_program(shape) ? 64 : 48;
+  return narrow || shape.is_program ? 64 : 48;
 }
 
 /// Returns the bytes of each array that pass through shared memory at once.
@@ -61,7 +61,7 @@ std::int64_t chunk_bytes(const Shape& shape, int lanes, int threads) {
   constexpr std::int64_t usual = 12 << 10;
   if (!shape.writes || lanes == 1) return usual;
   if (shape.is_loss()) return is_narrow(shape) ? 10 << 10 : 8 << 10;
-  if (is_program(shape)) return is_narrow(shape) && threads > 64 ? 16 << 10 : usual;
+  if (shape.is_program) return is_narrow(shape) && threads > 64 ? 16 << 10 : usual;
   return shape.inputs > 1 ? 6 << 10 : usual;
 }
 
@@ -77,7 +77,7 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::in
       shape.writes && !shape.is_loss() && shape.inputs == 1 && lanes > 1 && !(shape.reads_columns() && cols > many_cols);
   TypedConfig config = staged(four_warps ? 128 : 64, lanes);
   // For most rows of a bucket. Norms of 16 bits that start at pairs lose more with too many rows than with too few.
-  const bool fewer = shape.is_norm && is_narrow(shape) && shape.starts_at_pairs();
+  const bool fewer = is_like_norm(shape) && is_narrow(shape) && shape.starts_at_pairs();
   set_rounds(config, shape, fewer ? shape.cols : (cols + shape.cols) / 2, chunk_bytes(shape, lanes, config.threads), device);
   return config;
 }
@@ -90,7 +90,7 @@ bool gains_from_staging(const Shape& shape) noexcept {
   const bool wide = !is_narrow(shape);
   if (!shape.writes) return shape.cols < (shape.is_loss() ? most_cols : 64);
   if (!shape.starts_at_pairs() && (!wide || shape.reads_columns())) return shape.cols < most_cols;
-  if (shape.is_norm) return shape.cols < most_cols;
+  if (is_like_norm(shape)) return shape.cols < most_cols;
   std::int64_t most_staged = wide ? 256 : 800;
   if (shape.is_loss()) most_staged = wide ? 128 : 500;
   if (shape.inputs > 1) most_staged = !shape.reduces ? (wide ? 128 : 160) : wide ? 300 : shape.backward() ? 128 : 400;

@@ -28,7 +28,7 @@ int default_stagger(const TypedConfig& config, const Shape& shape, const DeviceI
     case Variant::grid: return full;
     case Variant::cluster:
       if (overlaps_waves(shape, config.blocks_per_row, device)) return 0;
-      if (is_program(shape) && !is_like_softmax(shape)) return full;
+      if (shape.is_program && !is_like_softmax(shape)) return full;
       if (shape.backward()) return narrow ? full : 0;
       if (shape.is_loss()) return narrow && config.blocks_per_row > most_of_narrow_loss ? 0 : full;
       // Rows that are all resident at once, with room for others, have no others to overlap with.

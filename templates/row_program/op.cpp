@@ -1,10 +1,9 @@
 #include "templates/row_program/op.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "core/hash.h"
 #include "templates/row/columns.h"
-#include "templates/row_program/canonical.h"
 #include "templates/row_program/column_sums.h"
 #include "templates/row_program/emit.h"
 #include "templates/row_program/gather.h"
@@ -21,13 +20,6 @@ namespace {
 using row_program::Kind;
 using row_program::Node;
 using row_program::Program;
-
-/// Returns the problem class: the program and the loads of its arrays decide which configuration is fast.
-std::string class_of(const RowProgramProblem& problem, const Program& program, const row::Shape& shape) {
-  std::string text = ",program=" + hash_hex(row_program::canonical_text(program)).substr(0, 16);
-  for (const std::string& type : row_program::column_types(problem, program, shape)) text += "," + type;
-  return text;
-}
 
 /// Returns the program for rows on the chip. Between blocks an exchange takes longer than the arithmetic of moments at once,
 /// 0.91 to 0.99 of the time; within a block it does not, 0.96 to 1.07 (NOTES.md, "Mean and variance in one exchange, between
@@ -53,12 +45,6 @@ std::string_view summary_of(const RowProgramProblem&) noexcept {
 }
 
 std::vector<FieldInfo> config_fields_of(const RowProgramProblem&) { return row::config_field_infos(); }
-
-ParsedRowProgram::ParsedRowProgram(const Op& op, const RowProgramProblem& p, Program program)
-    : RowProblem(op, p, row_program::shape_of(p, program), row_program::params_of(p, program),
-                 class_of(p, program, row_program::shape_of(p, program))),
-      typed_(p),
-      program_(std::move(program)) {}
 
 ParsedProblemPtr ParsedRowProgram::of(const Op& op, const RowProgramProblem& problem) {
   if (problem.strided()) return std::make_shared<const ParsedStridedRowProgram>(op, problem);
@@ -125,11 +111,18 @@ LaunchPlan ParsedRowProgram::launch_plan(const Config& config, const DeviceInfo&
 }
 
 void ParsedRowProgram::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
-  fill_row_program_inputs(typed_, shape().sums_rows(), seed, kind, arrays);
+  fill_row_program_inputs(typed_, shape().sums_rows(), seed, kind, in_program_order(arrays));
 }
 
 CheckResult ParsedRowProgram::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
-  return check_row_program(typed_, program_, arrays, max_rows);
+  return check_row_program(typed_, program_, in_program_order(arrays), max_rows);
+}
+
+std::vector<HostArray> ParsedRowProgram::in_program_order(std::span<const HostArray> arrays) const {
+  std::vector<HostArray> ordered;
+  for (const RowProgramArray& declared : typed_.program.arrays())
+    ordered.push_back(*std::ranges::find(arrays, declared.name, [](const HostArray& array) { return array.info.name; }));
+  return ordered;
 }
 
 }  // namespace tunesmith

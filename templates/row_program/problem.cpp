@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "core/hash.h"
 #include "templates/row/columns.h"
 #include "templates/row/empty_rows.h"
+#include "templates/row_program/canonical.h"
 #include "templates/row_program/device_text.h"
 #include "templates/row_program/diagnostic.h"
 #include "templates/row_program/kernel_params.h"
@@ -183,6 +185,12 @@ row::OwnParams params_of(const RowProgramProblem& problem, const Program& progra
       params.real(number_member(number.name), values[i], computes_in_f64(program));
   }
   return params;
+}
+
+std::string problem_class_of(const RowProgramProblem& problem, const Program& program) {
+  std::string text = ",program=" + hash_hex(canonical_text(program)).substr(0, 16);
+  for (const std::string& type : column_types(problem, program, shape_of(problem, program))) text += "," + type;
+  return text;
 }
 
 std::vector<std::string> column_types(const RowProgramProblem& problem, const Program& program, const row::Shape& shape) {

@@ -31,6 +31,8 @@ std::vector<double> numbers_of(const RowProgramProblem& problem, const Program& 
 
 row::Shape shape_of(const RowProgramProblem& problem, const Program& program);
 row::OwnParams params_of(const RowProgramProblem& problem, const Program& program);
+/// Returns the part of the problem class that follows the shape's: the program and the loads of its arrays.
+std::string problem_class_of(const RowProgramProblem& problem, const Program& program);
 /// Returns the types that load the inputs [col]: "Columns<float, 4>".
 std::vector<std::string> column_types(const RowProgramProblem& problem, const Program& program, const row::Shape& shape);
 
