@@ -49,9 +49,12 @@ struct Cost {
   double bytes() const noexcept { return bytes_read + bytes_written; }
 };
 
-/// An operation's input to render(): the template to include, and the generated code after it.
+/// An operation's input to render(): the templates to include, and the generated code after them.
 struct SourceParts {
-  std::string main_template;                                         ///< "softmax/resident.cuh"
+  /// {"device/group_of_cluster.cuh", "softmax/resident.cuh"}, in the order in which they are included. The last one defines
+  /// `kernel`; functions of those before it are overloads that it finds.
+  std::vector<std::string> includes;
+  std::string kernel;                                                ///< the main kernel's template: "softmax_resident"
   std::vector<std::pair<std::string, std::string>> specialized_for;  ///< provenance lines, e.g. {"cols", "32000"}
   std::string algorithm, threads;    ///< the algorithm of this configuration, and the mapping of threads to data
   std::string least_arch = "sm_75";  ///< minimum architecture
@@ -207,6 +210,10 @@ class Op {
   virtual bool is_internal() const noexcept { return false; }
   virtual std::vector<FieldInfo> problem_fields() const = 0;
   virtual std::vector<FieldInfo> config_fields() const = 0;
+  /// Returns what its kernels are made of: the folder of its templates, and the files of other folders that
+  /// SourceParts::includes names. Tuning keys have the digest of all of them, so a record is found from a neighbouring
+  /// n_cols for which other files are candidates.
+  virtual std::vector<std::string> templates() const = 0;
   /// Returns problem_fields(), made on the first call. Thread-safe.
   std::span<const FieldInfo> cached_fields() const;
 

@@ -113,7 +113,7 @@ TuneResult TuningRun::run() {
     if (candidate.is_default || &candidate == contest->winner())
       keep_binary(problem_->op(), candidate.built, bench_.device.info().arch, bench_.compiler, bench_.cache);
   bench_.cache.store_record(result_.record, trials);
-  if (const auto related = related_key(*problem_, key_)) {
+  if (const auto related = related_key(problem_->key(), key_)) {
     TuningRecord of_class = result_.record;
     of_class.key = *related;
     bench_.cache.store_record(of_class, {});
@@ -134,8 +134,8 @@ void TuningRun::list_candidates() {
 
 std::unique_ptr<CompilePool> TuningRun::start_compiling() {
   const auto build = [this](std::size_t index) {
-    return build_binary(*problem_, candidates_[index].config, bench_.device.info().arch, bench_.compiler, bench_.cache,
-                        bench_.templates, Keep::later);
+    return build_binary({*problem_, candidates_[index].config, bench_.templates}, bench_.device.info().arch, bench_.compiler,
+                        bench_.cache, Keep::later);
   };
   return std::make_unique<CompilePool>(candidates_.size(), options_.jobs, build, options_.before_device != nullptr);
 }

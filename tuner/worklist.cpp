@@ -28,7 +28,7 @@ Worklist plan_work(const ParsedProblem& problem, const Workbench& bench, const T
             config && std::ranges::find(space, *config) == space.end())
           space.push_back(*config);
     // The winner of a related problem comes right after the default.
-    if (const auto related = related_key(problem, key); related && !options.force)
+    if (const auto related = related_key(problem.key(), key); related && !options.force)
       for (const TuningRecord& record : bench.cache.find_nearest(*related, 1))
         if (const auto config = recorded_config(problem, device, record.config); config && *config != standard) {
           std::erase(space, *config);

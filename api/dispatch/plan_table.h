@@ -26,7 +26,7 @@ struct PlanTable {
 
   SingleFlight<std::shared_ptr<const Plan::State>> plans;      ///< by problem, configuration and mode
   SingleFlight<std::shared_ptr<const LoadedSource>> binaries;  ///< by the fields that decide the source, and configuration
-  SingleFlight<std::shared_ptr<const LoadedSource>> modules;   ///< by source_key()
+  SingleFlight<std::shared_ptr<const LoadedSource>> modules;   ///< by KernelSource::key()
   DispatchTable<CallKey, KnownCall> calls;
   WorkspacePool workspaces;
 };

@@ -98,7 +98,7 @@ void CompileAhead::compile(const ParsedProblem& problem) const noexcept {
   try {
     const DeviceInfo& device = parts_.device->info();
     if (const std::optional<Config> config = problem.capacity_config(device))
-      build_binary(problem, *config, device.arch, *parts_.compiler, *parts_.cache, parts_.templates);
+      build_binary({problem, *config, parts_.templates}, device.arch, *parts_.compiler, *parts_.cache);
   } catch (const std::exception&) {  // a caller who needs this kernel gets the error
   }
 }

@@ -99,9 +99,9 @@ class ConfigChoices {
   std::optional<Tuned> tune(const PlanRequest& request, const std::string& key);
   /// Waits, in mode tune and unless `force` is set, for another process that tunes the key; then reads the records again.
   /// Returns nothing if this process should not tune.
-  std::optional<WorkClaim> claim_tuning(const PlanRequest& request, bool force, KeyChoice& known);
+  std::optional<WorkClaim> claim_tuning(const PlanRequest& request, const TuningKey& tuning, bool force, KeyChoice& known);
   /// Claims the key among the hosts that share a remote cache; with the claim, reads the records again.
-  Cache::HostClaim claim_on_hosts(const PlanRequest& request, KeyChoice& known);
+  Cache::HostClaim claim_on_hosts(const PlanRequest& request, const TuningKey& tuning, KeyChoice& known);
   void remember_pending(const PlanRequest& request, const std::string& key);
   void report_share();
   /// Forgets plans that were made without the result for this key.

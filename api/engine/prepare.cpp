@@ -8,7 +8,6 @@
 #include "api/engine/config_choices.h"
 #include "api/engine/log_text.h"
 #include "templates/render.h"
-#include "templates/source_key.h"
 
 namespace tunesmith {
 namespace {
@@ -32,7 +31,7 @@ std::string source_fields(const ParsedProblem& problem, const Config& config, st
 }
 
 /// Loads a binary. If the device rejects a cached one (for example, of a newer toolchain), compiles it again.
-std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, const Config& config, Built& built) {
+std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, const KernelSource& source, Built& built) {
   const auto timed_load = [&] {
     const PhaseTimer timer(built.phases.load_ms);
     return parts.device->load(built.binary);
@@ -44,7 +43,7 @@ std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, c
     say(parts.options, Level::warning, "the cached binary of ", request.problem->problem().short_text(),
         " cannot be loaded (", error.what(), "); compiling it again");
   }
-  compile(*request.problem, config, parts.device->info().arch, *parts.compiler, parts.templates, built);
+  compile(source, parts.device->info().arch, *parts.compiler, built);
   return timed_load();
 }
 
@@ -64,10 +63,10 @@ std::function<std::string()> source_of(const Engine::Parts& parts, const PlanReq
 }
 
 std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanRequest& request, const Config& config,
-                                          Phases& phases) {
+                                          const KernelSource& source, Phases& phases) {
   const Arch& arch = parts.device->info().arch;
-  Built built = build_binary(*request.problem, config, arch, *parts.compiler, *parts.cache, parts.templates);
-  std::shared_ptr<Module> module = load(parts, request, config, built);
+  Built built = build_binary(source, arch, *parts.compiler, *parts.cache);
+  std::shared_ptr<Module> module = load(parts, request, source, built);
   if (!built.from_cache)
     say(parts.options, Level::info, "compiled ", request.problem->problem().short_text(), " (", config.text(), ") for ",
         name(arch), " in ", built.binary.compile_ms, " ms");
@@ -112,14 +111,13 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
   } else {
     bool built_here = false;
     const auto find_module = [&] {
-      std::string key;
-      {
+      const KernelSource source = [&] {
         const PhaseTimer timer(phases.digest_ms);
-        key = source_key(*request.problem, state->config, parts.templates);
-      }
-      return parts.plans->modules.get(key, [&] {
+        return KernelSource(*request.problem, state->config, parts.templates);
+      }();
+      return parts.plans->modules.get(source.key(), [&] {
         built_here = true;
-        return build(parts, request, state->config, phases);
+        return build(parts, request, state->config, source, phases);
       });
     };
     state->loaded = parts.plans->binaries.get(source_fields(*request.problem, state->config, state->capacity), find_module);

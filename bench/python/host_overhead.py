@@ -41,7 +41,9 @@ TARGETS_US = {
     "attention grad": 6,
 }
 # The packages' functions have the names of their modules.
-MODULES = [sys.modules[f"tunesmith.torch.{name}"] for name in ("softmax", "losses", "attention")]
+FUNCTIONS = [sys.modules[f"tunesmith.torch.{name}"] for name in ("softmax", "losses", "attention")]
+#: Modules that prepare launches.
+MODULES = [sys.modules[f"tunesmith.torch.{name}"] for name in ("softmax", "losses", "operators")]
 
 
 def synchronize() -> None:
@@ -97,7 +99,7 @@ def make_launches_idle() -> None:
 def use_portable_launcher() -> None:
     """Let calls after this one use the launcher that needs no compiler."""
     native.load = lambda: None
-    for module in MODULES:
+    for module in FUNCTIONS:
         for name in ("_eager", "_eager_into"):
             if hasattr(module, name):
                 getattr(module, name).cache_clear()

@@ -175,7 +175,8 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
   describe(typed, parts);
   if (wgmma) parts.least_arch = "sm_90a";
   if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.least_arch = cluster ? "sm_90" : "sm_80";
-  parts.main_template = "attention/" + variant + ".cuh";
+  parts.includes = {"attention/" + variant + ".cuh"};
+  parts.kernel = "attention_" + variant;
   parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
                     shape_text(settings) + features_text(settings, features_of(typed, settings)) +
                     config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
@@ -184,8 +185,8 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
   if (wgmma) bounds += ", 1";
   if (typed.variant == Variant::mma && typed.blocks_per_sm > 1) bounds += ", " + std::to_string(typed.blocks_per_sm);
   parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + bounds +
-                  ")\nattention(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::attention_" +
-                  variant + "<Element, shape, " + modification_type(settings) + ", config>(" + argument.passed + ");\n}\n";
+                  ")\nattention(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + parts.kernel +
+                  "<Element, shape, " + modification_type(settings) + ", config>(" + argument.passed + ");\n}\n";
   if (combines_by_kernel(typed))
     parts.kernels += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(split_combine_threads) +
                      ")\nattention_combine(const __grid_constant__ tunesmith::" + params +

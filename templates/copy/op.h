@@ -59,6 +59,7 @@ class ParsedCopy final : public ParsedProblem {
  public:
   ParsedCopy(const Op& op, const CopyProblem& problem) : ParsedProblem(op, problem), shape_(problem) {}
 
+  static std::vector<std::string> templates() { return {"copy"}; }
   KeyParts key() const override;
   Cost cost() const override;
   Config default_config(const DeviceInfo& device) const override;

@@ -141,8 +141,13 @@ std::string params_type(const Settings& settings) {
   return settings.positions ? "StridedLogits<tunesmith::" + type + ">" : type;
 }
 
-std::string main_template(const Settings& settings, const std::string& name) {
-  return "cross_entropy/" + name + (settings.wide() ? "_f64.cuh" : ".cuh");
+std::vector<std::string> includes_of(const Settings& settings, const std::string& name,
+                                     std::span<const std::string> overloads) {
+  std::vector<std::string> includes;
+  if (settings.wide()) includes = {"cross_entropy/arithmetic_f64.cuh", "cross_entropy/shard_f64.cuh"};
+  includes.insert(includes.end(), overloads.begin(), overloads.end());
+  includes.push_back("cross_entropy/" + name + ".cuh");
+  return includes;
 }
 
 std::string size_check(const Settings& settings) {
@@ -281,23 +286,23 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
       addresses.near_type = "TargetType";
       return row::kernel(typed, kernel_name, params_type(settings), function, arguments, {viewed.shape, addresses});
     };
+    const char* file = "tiled";
     if (typed.holds_row()) {
-      parts.main_template = main_template(settings, viewed.shape.staged_rows > 0             ? "staged"
-                                                    : typed.variant == row::Variant::cluster ? "cluster"
-                                                                                             : "resident");
+      file = viewed.shape.staged_rows > 0 ? "staged" : "resident";
       arguments += ", Group, Storage";
-      parts.kernels = kernel(entry, "cross_entropy_resident");
+      parts.kernel = "cross_entropy_resident";
     } else if (typed.variant == row::Variant::pipeline) {
-      parts.main_template = "cross_entropy/pipeline.cuh";
-      parts.kernels = kernel(entry, "cross_entropy_pipeline");
+      file = "pipeline";
+      parts.kernel = "cross_entropy_pipeline";
     } else {
-      parts.main_template = main_template(settings, "tiled");
       const bool split = typed.variant == row::Variant::split;
       if (split) parts.kernels = kernel(entry + "_sums", "cross_entropy_split_sums") + "\n";
       arguments += std::string(", tunesmith::Finish") +
                    (settings.kind == Kind::shard ? "Partial" : (settings.has_gradient() ? "Gradient" : "Loss"));
-      parts.kernels += kernel(entry, split ? "cross_entropy_split" : "cross_entropy_two_pass");
+      parts.kernel = split ? "cross_entropy_split" : "cross_entropy_two_pass";
     }
+    parts.includes = includes_of(settings, file, row::overloads(typed, viewed.shape));
+    parts.kernels += kernel(entry, parts.kernel);
   } else if (settings_.kind == Kind::backward) {
     const TileConfig typed = TileConfig::parse(config);
     row::TypedConfig tiles;  // a split row has the constants of tiles
@@ -309,22 +314,24 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     tiles.store = typed.store;
     parts.specialized_for = row::specialized_for(settings.shape);
     parts.least_arch = row::least_arch(tiles, settings.shape);
-    parts.main_template = main_template(settings, "backward");
+    parts.includes = includes_of(settings, "backward");
+    parts.kernel = "cross_entropy_backward";
     parts.algorithm = "one read and one write: dlogits elementwise from the row's lse";
     parts.threads = "one block of " + std::to_string(tiles.threads) + " threads per tile of a row, " +
                     std::to_string(tiles.unroll) + " vectors of " + std::to_string(settings.shape.vector()) +
                     " elements per thread";
     parts.constants =
         row::constants(tiles, settings.shape) + "\n" + target_type + options_text(settings) + size_check(settings);
-    parts.kernels = row::kernel(tiles, entry, params_type(settings), "cross_entropy_backward", arguments);
+    parts.kernels = row::kernel(tiles, entry, params_type(settings), parts.kernel, arguments);
   } else {
     const std::int64_t threads = config.fields.integer("threads");
-    parts.main_template = main_template(settings, "combine");
+    parts.includes = includes_of(settings, settings.wide() ? "combine_f64" : "combine");
+    parts.kernel = "cross_entropy_combine";
     parts.algorithm = "combines the partials of the vocabulary shards for each row";
     parts.threads = "one thread per row";
     parts.constants = target_type + options_text(settings) + size_check(settings);
     parts.kernels =
-        entry_point(settings, entry, threads, "cross_entropy_combine<TargetType, options, " + std::to_string(threads) + ">");
+        entry_point(settings, entry, threads, parts.kernel + "<TargetType, options, " + std::to_string(threads) + ">");
   }
   parts.specialized_for.emplace_back("loss", what_for(settings));
   parts.kernels += totals_kernels(settings, entry);

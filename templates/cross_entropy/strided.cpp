@@ -73,16 +73,17 @@ SourceParts ParsedStridedCrossEntropy::source_parts(const Config& config) const 
   };
   if (is_backward()) {
     parts.algorithm = "one read and one write: dlogits elementwise from the lse of each position";
-    parts.main_template = main_template(settings_, "strided_backward");
-    parts.kernels = kernel(entry, "cross_entropy_backward_strided");
+    parts.includes = includes_of(settings_, "strided_backward");
+    parts.kernel = "cross_entropy_backward_strided";
   } else {
-    parts.main_template = main_template(settings_, "strided");
+    parts.includes = includes_of(settings_, "strided");
     const bool split = typed.variant == strided::Variant::split;
     if (split) parts.kernels = kernel(entry + "_sums", "cross_entropy_strided_split_sums") + "\n";
-    parts.kernels += kernel(entry, split                 ? "cross_entropy_strided_split"
-                                   : typed.reads_twice() ? "cross_entropy_strided_two_pass"
-                                                         : "cross_entropy_strided_resident");
+    parts.kernel = split                 ? "cross_entropy_strided_split"
+                   : typed.reads_twice() ? "cross_entropy_strided_two_pass"
+                                         : "cross_entropy_strided_resident";
   }
+  parts.kernels += kernel(entry, parts.kernel);
   parts.kernels += totals_kernels(settings_, entry);
   return parts;
 }

@@ -11,6 +11,7 @@ class ParsedRmsNorm final : public row::RowProblem {
  public:
   ParsedRmsNorm(const Op& op, const RmsNormProblem& problem);
 
+  static std::vector<std::string> templates() { return row::templates("rms_norm"); }
   Cost cost() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;

@@ -254,6 +254,18 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
   }
 }
 
+std::vector<std::string> templates(const std::string& folder) {
+  std::vector<std::string> names = overloads_for_double();
+  names.insert(names.end(), {folder, "device/group_of_cluster.cuh", "row/staged.cuh"});
+  return names;
+}
+
+std::vector<std::string> overloads(const TypedConfig& config, const Shape& shape) {
+  if (shape.staged_rows > 0) return {"row/staged.cuh"};
+  if (config.variant == Variant::cluster) return {"device/group_of_cluster.cuh"};
+  return {};
+}
+
 SourceParts source_parts(const TypedConfig& config, const Shape& shape, const std::string& entry, const Kernels& kernels,
                          const OwnParams& own) {
   SourceParts parts;
@@ -267,23 +279,27 @@ SourceParts source_parts(const TypedConfig& config, const Shape& shape, const st
     return kernel(config, entry + suffix, own.type(), kernels.function + function, arguments + more,
                   {shape, kernels.addresses ? *kernels.addresses : addresses_of(shape, own.type())});
   };
-  parts.main_template = kernels.files + (config.variant == Variant::persistent ? "persistent"
-                                         : config.variant == Variant::pipeline ? "pipeline"
-                                         : shape.staged_rows > 0               ? "staged"
-                                         : config.variant == Variant::cluster  ? "cluster"
-                                         : config.holds_row()                  ? "resident"
-                                                                               : "tiled");
-  parts.main_template += shape.wide() ? "_f64.cuh" : ".cuh";
-  if (config.variant == Variant::persistent)
-    parts.kernels = kernel_of("", "_persistent", ", Group");
-  else if (config.holds_row())
-    parts.kernels = kernel_of("", "_resident", ", Group, Storage" + kernels.resident_and);
-  else if (config.variant == Variant::pipeline)
-    parts.kernels = kernel_of("", "_pipeline");
-  else if (config.variant == Variant::split)
-    parts.kernels = kernel_of("_sums", "_split_sums") + "\n" + kernel_of("", "_split");
-  else
-    parts.kernels = kernel_of("", "_two_pass");
+  const char *file = "tiled", *function = "_two_pass";
+  std::string more;
+  if (config.variant == Variant::persistent) {
+    file = "persistent", function = "_persistent", more = ", Group";
+  } else if (config.holds_row()) {
+    file = "resident", function = "_resident", more = ", Group, Storage" + kernels.resident_and;
+  } else if (config.variant == Variant::pipeline) {
+    file = "pipeline", function = "_pipeline";
+  } else if (config.variant == Variant::split) {
+    function = "_split";
+    parts.kernels = kernel_of("_sums", "_split_sums") + "\n";
+  }
+  const auto include = [&](const std::vector<std::string>& names) {
+    parts.includes.insert(parts.includes.end(), names.begin(), names.end());
+  };
+  if (shape.wide()) include(kernels.for_double);
+  include(overloads(config, shape));
+  include(kernels.overloads);
+  include({kernels.files + file + ".cuh"});
+  parts.kernel = kernels.function + function;
+  parts.kernels += kernel_of("", function, more);
   return parts;
 }
 

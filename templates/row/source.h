@@ -30,6 +30,9 @@ std::string least_arch(const TypedConfig& config, const Shape& shape);
 /// Returns the lines that describe a source: columns, dtypes, options, alignment of rows.
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape);
 
+/// Returns the templates of functions for double: kernels find overloads that their source includes first.
+inline std::vector<std::string> overloads_for_double() { return {"device/double_exponential.cuh", "row/double.cuh"}; }
+
 /// The kernels of an operation, by the naming convention of row kernels: FUNCTION_resident in FILES/resident.cuh (one read),
 /// and FUNCTION_two_pass, FUNCTION_split_sums and FUNCTION_split in FILES/tiled.cuh (two reads). Their template arguments
 /// are Types, shape and config; FUNCTION_resident also has Group and Storage.
@@ -43,7 +46,14 @@ struct Kernels {
   std::string definitions{};                ///< what the constants follow; without them, the struct Types
   std::optional<RowAddresses> addresses{};  ///< parameters with addresses of rows, if not addresses_of()
   std::string specialized{};                ///< additional properties they are specialized for: ", weights of bf16"
+  std::vector<std::string> overloads{};     ///< included before FILES/...
+  std::vector<std::string> for_double = overloads_for_double();  ///< likewise, by kernels of double
 };
+
+/// Returns Op::templates() of an operation over rows: its folder, and the overloads that its sources may include.
+std::vector<std::string> templates(const std::string& folder);
+/// Returns the overloads that a kernel of resident rows includes first in this configuration: for staged rows and clusters.
+std::vector<std::string> overloads(const TypedConfig& config, const Shape& shape);
 
 /// Returns the source of a row kernel with arguments of the type of `own`.
 SourceParts source_parts(const TypedConfig& config, const Shape& shape, const std::string& entry, const Kernels& kernels,

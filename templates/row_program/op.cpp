@@ -86,11 +86,13 @@ row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row
     program = row_program::with_gathers(
         program, {.cols = shape.least_cols > 0 ? shape.least_cols : shape.cols, .most_cols = shape.cols}, typed_.in_place);
   row::Kernels kernels;
-  const std::string sums = shape.totals > 0 ? "totals_" : shape.column_sums > 0 ? "sums_" : "";
-  kernels.files = "row_program/" + sums;
-  kernels.function = sums.empty()                                                   ? "row_program"
-                     : shape.totals > 0 && config.variant == row::Variant::two_pass ? "row_program_totals"
-                                                                                    : "row_program_sums";
+  const std::string sums = shape.totals > 0 && config.variant == row::Variant::two_pass ? "totals"
+                           : shape.sums_rows()                                          ? "sums"
+                                                                                        : "";
+  kernels.files = "row_program/" + (sums.empty() ? "" : sums + "_");
+  kernels.function = "row_program" + (sums.empty() ? "" : "_" + sums);
+  if (shape.totals > 0) kernels.overloads = {"row_program/totals.cuh"};
+  kernels.for_double = {"row_program/double.cuh"};
   kernels.steps = "the stages of the program";
   kernels.types = row_program::program_type(program);
   std::vector<std::string> columns = row_program::column_types(typed_, program_, shape);

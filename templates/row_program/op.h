@@ -15,6 +15,7 @@ class ParsedRowProgram final : public row::RowProblem {
   ParsedRowProgram(const Op& op, const RowProgramProblem& problem)
       : ParsedRowProgram(op, problem, row_program::program_of(problem)) {}
 
+  static std::vector<std::string> templates() { return row::templates("row_program"); }
   KeyParts key() const override;
   Cost cost() const override;
   SourceParts source_parts(const Config& config) const override;

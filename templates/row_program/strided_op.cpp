@@ -165,10 +165,9 @@ Config ParsedStridedRowProgram::default_config(const DeviceInfo& device) const {
 
 strided::Kernels ParsedStridedRowProgram::kernels() const {
   strided::Kernels kernels;
-  kernels.main_template = shape().totals > 0        ? "row_program/strided_totals"
-                          : shape().column_sums > 0 ? "row_program/strided_sums"
-                                                    : "row_program/strided";
-  kernels.main_template += shape().wide() ? "_f64.cuh" : ".cuh";
+  kernels.file = shape().totals > 0 ? "row_program/strided_totals.cuh" : "row_program/strided.cuh";
+  if (shape().column_sums > 0) kernels.overloads = {"row_program/strided_sums.cuh"};
+  kernels.for_double = {"row_program/double.cuh"};
   kernels.function = "row_program_strided";
   kernels.steps = "the stages of the program";
   return kernels;
@@ -229,12 +228,12 @@ SourceParts ParsedStridedRowProgram::source_parts(const Config& config) const {
   if (typed.variant == strided::Variant::split)
     for (int stage = 1; const std::string& name : strided::sums_entries(shape(), entry))
       parts.kernels += kernel(name, "split_sums", ", " + std::to_string(stage++)) + "\n";
-  parts.kernels +=
-      kernel(entry,
-             std::string(shape().totals > 0 ? "totals_" : "") + (typed.variant == strided::Variant::split ? "split"
-                                                                 : twice                                  ? "two_pass"
-                                                                                                          : "resident"),
-             sums ? ", tunesmith::PositionSums<" + program_type + ", shape, config>" : "");
+  const std::string function =
+      std::string(shape().totals > 0 ? "totals_" : "") + (typed.variant == strided::Variant::split ? "split"
+                                                          : twice                                  ? "two_pass"
+                                                                                                   : "resident");
+  parts.kernel = "row_program_strided_" + function;
+  parts.kernels += kernel(entry, function, sums ? ", tunesmith::PositionSums<" + program_type + ", shape, config>" : "");
   if (sums)
     row_program::add_column_sums(parts, params_type,
                                  {.rows = std::to_string(static_cast<std::int64_t>(typed.lanes) * shape().vector()),

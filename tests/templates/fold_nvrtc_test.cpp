@@ -43,11 +43,11 @@ TEST_F(FoldNvrtc, TheMachineCodeIsTheSame) {
                    "sm_80", ""});
   cases.push_back({"backward", "attention_backward", "batch=2,heads=4,seq_q=512,head_dim=64,causal=top-left", "sm_90a", ""});
   for (const GoldenCase& c : cases) {
-    const ParsedProblemPtr problem = find_op(c.op).parse({c.op, parse_fields(c.problem, "problem")});
+    const auto [problem, config] = parsed(c);
     const Arch arch = parse_arch(c.arch);
-    const Config config = problem->complete_config(generic_device(arch), Config{parse_fields(c.config, "config")});
     const test::Case tested{{c.op, problem->problem().fields}, config};
-    const std::string text = render(*problem, config), folded = render_folded(*problem, config, false);
+    const KernelSource source(*problem, config);
+    const std::string text = source.render(), folded = source.render_folded(false);
     const std::string kernels = kernels_of(ptx_of({tested, text, arch}));
     EXPECT_GT(kernels.size(), 500U) << c.name;
     const std::string others = kernels_of(ptx_of({tested, folded, arch}));
@@ -55,7 +55,7 @@ TEST_F(FoldNvrtc, TheMachineCodeIsTheSame) {
     EXPECT_TRUE(kernels == others) << c.name << ": " << kernels.substr(std::max<std::ptrdiff_t>(first - 200, 0), 300);
     all += text.size(), folded_size += folded.size();
     branches += test::count_of(text, "if constexpr"), left += test::count_of(folded, "if constexpr");
-    const std::string kernel = render_folded(*problem, config, true);
+    const std::string kernel = source.render_folded(true);
     EXPECT_LT(kernel.size(), folded.size() / 2) << c.name;
     EXPECT_EQ(kernel.find("#line"), std::string::npos) << c.name;
   }

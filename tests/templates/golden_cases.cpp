@@ -5,7 +5,7 @@
 namespace tunesmith {
 namespace {
 
-// Every main template, every kind of cooperative group, and the options.
+// Every file that defines kernels of rows, every kind of cooperative group, and the options.
 const GoldenCase all_cases[] = {
     {"softmax_warp_f32_1024", "softmax", "rows=4096,cols=1024", "sm_90a",
      "variant=warp,threads=128,lanes=32,load=no_allocate,store=streaming"},
@@ -178,12 +178,15 @@ const GoldenCase all_cases[] = {
 
 const std::span<const GoldenCase> golden_cases = all_cases;
 
+ParsedCase parsed(const GoldenCase& c) {
+  ParsedProblemPtr problem = find_op(c.op).parse({c.op, parse_fields(c.problem, "problem")});
+  Config config = problem->complete_config(generic_device(parse_arch(c.arch)), Config{parse_fields(c.config, "config")});
+  return {std::move(problem), std::move(config)};
+}
+
 std::string rendered(const GoldenCase& c, const TemplateSet& templates) {
-  const Op& op = find_op(c.op);
-  const Problem problem = op.normalize({c.op, parse_fields(c.problem, "problem")});
-  const DeviceInfo device = generic_device(parse_arch(c.arch));
-  return render(*op.parse(problem), op.parse(problem)->complete_config(device, Config{parse_fields(c.config, "config")}),
-                templates);
+  const auto [problem, config] = parsed(c);
+  return render(*problem, config, templates);
 }
 
 }  // namespace tunesmith

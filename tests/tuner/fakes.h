@@ -61,6 +61,7 @@ class AddOneOp : public FieldsOp {
   std::string_view summary() const noexcept override { return "y = x + 1"; }
   std::vector<FieldInfo> problem_fields() const override { return {}; }
   std::vector<FieldInfo> config_fields() const override { return {}; }
+  std::vector<std::string> templates() const override { return {"add_one"}; }
   Problem normal(const Problem& problem) const override {
     Problem normal{"add_one", {}};
     normal.fields.set("rows", problem.fields.integer("rows"));
@@ -125,7 +126,7 @@ class AddOneOp : public FieldsOp {
   int max_spill_bytes(const Problem&, const Config&) const override { return spill_bound; }
   SourceParts source_parts(const Problem&, const Config& config) const override {
     SourceParts parts;
-    parts.main_template = "add_one/add_one.cuh";
+    parts.includes = {"add_one/add_one.cuh"};
     parts.constants = "constants: " + config.text() + ";\n";
     parts.kernels = "kernel\n";
     return parts;

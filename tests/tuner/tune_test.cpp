@@ -129,7 +129,7 @@ TEST_F(Tune, TimesADefaultWithSerializedWgmmaAndRecordsIt) {
 
 TEST_F(Tune, ChecksTheStoredLogOfACachedBinary) {
   scripts[4] = {.time_us = 1, .log = serialized_log};
-  build_binary(*op.parse(problem), fakes::AddOneOp::config(4), device.info().arch, compiler, cache, templates);
+  build_binary({*op.parse(problem), fakes::AddOneOp::config(4), templates}, device.info().arch, compiler, cache);
   const TuneResult result = tune_now();
   EXPECT_EQ(result.compiled, 3);
   EXPECT_EQ(status(result, 4), "rejected");

@@ -48,19 +48,20 @@ int source(const SourceFlags& flags) {
   const Config config = choose_config(op, problem, target, flags.config.config(), templates, options);
 
   const ParsedProblemPtr parsed = op.parse(problem);
+  const KernelSource kernel_source(*parsed, config, templates);
   if (!flags.split.empty()) {
-    write_files(render_files(*parsed, config, templates), flags.split);
+    write_files(kernel_source.render_files(), flags.split);
     return exit_done;
   }
-  const std::string text = flags.fold     ? render_folded(*parsed, config, flags.kernel, templates)
-                           : flags.kernel ? render_kernel(*parsed, config, templates)
-                                          : render(*parsed, config, templates);
+  const std::string text = flags.fold     ? kernel_source.render_folded(flags.kernel)
+                           : flags.kernel ? kernel_source.render_kernel()
+                                          : kernel_source.render();
   if (!flags.ptx && !flags.resources) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return exit_done;
   }
   const std::shared_ptr<Compiler> compiler = open_compiler(DeviceInfo::Kind::cuda, options);
-  const CompileRequest request{problem.op + ".cu", text, target.device.arch};
+  const CompileRequest request{kernel_source.file(), text, target.device.arch};
   if (flags.ptx) {
     const std::string ptx = compiler->assembly(request);
     std::fwrite(ptx.data(), 1, ptx.size(), stdout);

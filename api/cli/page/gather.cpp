@@ -45,10 +45,10 @@ void add_source(TuningPage& page, const EngineOptions& options) {
   const TuningRecord& record = page.record;
   const ParsedProblemPtr parsed = recorded_problem(record);
   const Config config = recorded_config(record);
-  const TemplateSet templates = open_templates(options);
   page.cost = parsed->cost();
-  page.kernel = render_kernel(*parsed, config, templates);
-  page.source = render(*parsed, config, templates);
+  const KernelSource source(*parsed, config, open_templates(options));
+  page.kernel = source.render_kernel();
+  page.source = source.render();
   try {
     const Target target = find_target(arch_of(record.key.device_class));
     const LaunchPlan plan = parsed->launch_plan(config, target.device);

@@ -11,7 +11,7 @@
 
 #include "api/dispatch/plan_table.h"
 #include "api/engine/compile_ahead.h"
-#include "templates/source_key.h"
+#include "templates/render.h"
 #include "tests/api/engine/scripted_engine.h"
 #include "tunesmith/rms_norm.h"
 #include "tunesmith/row_program.h"
@@ -206,7 +206,7 @@ TEST(RuntimeFields, DoNotChangeTheSource) {
     for (const Problem& problem : group) {
       const ParsedProblemPtr parsed = find_op(problem.op).parse(problem);
       for (const Config& config : parsed->search_space(device, Effort::quick)) {
-        const std::string key = source_key(*parsed, config, templates);
+        const std::string key = KernelSource(*parsed, config, templates).key();
         const auto [known, is_new] = keys.try_emplace(config.text(), key, problem.text());
         ASSERT_EQ(known->second.first, key) << config.text() << "\n" << known->second.second << "\n" << problem.text();
         if (!is_new) ++compared;

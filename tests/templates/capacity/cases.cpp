@@ -7,8 +7,8 @@
 #include <map>
 #include <random>
 
+#include "templates/render.h"
 #include "templates/row/capacity.h"
-#include "templates/source_key.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::test {
@@ -221,9 +221,7 @@ std::vector<SharedKernel> by_kernel(const std::vector<Case>& cases) {
     groups[c.problem.op + " " + c.op().parse(c.problem)->capacity_class() + " " + c.config.text()].cases.push_back(c);
   std::vector<SharedKernel> kernels;
   for (auto& [key, kernel] : groups) {
-    const auto source = [](const Case& c) {
-      return source_key(*c.op().parse(c.problem), c.config, TemplateSet::embedded());
-    };
+    const auto source = [](const Case& c) { return KernelSource(*c.op().parse(c.problem), c.config).key(); };
     const std::string first = source(kernel.cases.front());
     for (const Case& c : kernel.cases) EXPECT_EQ(source(c), first) << key << ": " << c.text();
     kernels.push_back(std::move(kernel));

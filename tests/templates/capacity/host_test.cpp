@@ -5,9 +5,9 @@
 #include <array>
 #include <set>
 
+#include "templates/render.h"
 #include "templates/row/capacity.h"
 #include "templates/row/shape.h"
-#include "templates/source_key.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/capacity/cases.h"
 #include "tuner/verify.h"
@@ -234,7 +234,7 @@ TEST(Capacity, FewKernelsServeAllWidths) {
                 find_op(op).parse({op, {{"rows", rows}, {"cols", cols}, {"dtype", std::string(dtype)}}});
             const Config config = problem->capacity_config(device).value();
             EXPECT_EQ(problem->why_invalid(device, config), "") << op << " " << cols;
-            sources.insert(source_key(*problem, config, TemplateSet::embedded()));
+            sources.insert(KernelSource(*problem, config).key());
           }
           EXPECT_LE(sources.size(), 40u) << op << " " << dtype << " " << rows << " rows, remainder " << remainder;
         }

@@ -11,12 +11,11 @@ import pytest
 import torch
 
 import tunesmith.torch as tt
+from tunesmith.torch.attention_operators import BACKWARD, FORWARD
 
 COLS = 24
 OPS = torch.ops.tunesmith
 CE = ("mean", -100, 0.0, 0.0, 0.0, 1.0)
-VARLEN = (6, 6, "none", -1, -1, None, 0.0)
-ATTENTION = ("bhsd", "none", -1, -1, None, 0.0, 0.0, "", "", "")
 
 PER_HEAD = """__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {
   return score + aux.bias[h];
@@ -71,48 +70,43 @@ SAMPLES: dict[str, Any] = {
         2 * COLS,
         *CE,
     ),
-    "attention": lambda: (leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), None, None, None, [], *ATTENTION),
-    "attention_backward": lambda: (
-        *(torch.randn(1, 2, 9, 16) for _ in range(5)),
-        torch.full((1, 2, 9), 3.0),
-        None,
-        None,
-        None,
+    "attention": lambda: FORWARD.arguments(
+        {name: leaf(1, 2, 9, 16) for name in "qkv"}, FORWARD.values(layout="bhsd", causal="none")
+    ),
+    "attention, packed": lambda: FORWARD.arguments(
+        {name: leaf(9, 2, 16) for name in "qkv"} | {"cu_seqlens_q": starts(), "cu_seqlens_kv": starts()},
+        FORWARD.values(seq_q=6, seq_kv=6),
+    ),
+    "attention_backward": lambda: BACKWARD.arguments(
+        {name: torch.randn(1, 2, 9, 16) for name in ("q", "k", "v", "o", "dout")} | {"lse": torch.full((1, 2, 9), 3.0)},
+        BACKWARD.values(layout="bhsd", score_mod=PER_HEAD, aux="bias:f32[2]", daux="bias", deterministic=True),
         [torch.randn(2)],
-        *ATTENTION[:7],
-        PER_HEAD,
-        "",
-        "bias:f32[2]",
-        "bias",
-        True,
+    ),
+    "attention_backward, packed": lambda: BACKWARD.arguments(
+        {name: torch.randn(9, 2, 16) for name in ("q", "k", "v", "o", "dout")}
+        | {"lse": torch.full((2, 9), 3.0), "cu_seqlens_q": starts(), "cu_seqlens_kv": starts()}
+        | {"alibi_slopes": torch.randn(2), "sinks": torch.randn(2)},
+        BACKWARD.values(seq_q=6, seq_kv=6, dsinks=True, dslopes=True, deterministic=True),
     ),
     "row_program": lambda: ([leaf(4, COLS)], "in x : float[row, col]\nout y : float[row, col] = 2 * x", ""),
-    "attention_varlen": lambda: (leaf(9, 2, 16), leaf(9, 2, 16), leaf(9, 2, 16), starts(), starts(), None, None, *VARLEN),
-    "attention_varlen_backward": lambda: (
-        *(torch.randn(9, 2, 16) for _ in range(5)),
-        torch.full((2, 9), 3.0),
-        starts(),
-        starts(),
-        torch.randn(2),
-        torch.randn(2),
-        *VARLEN,
-        "alibi_slopes;sinks",
-        True,
-    ),
 }
+
+
+def operator_of(sample: str) -> str:
+    return sample.split(",")[0]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_opcheck(name: str) -> None:
     # The gradients of linear_cross_entropy are of the same call, so AOT autograd sees what eager sees.
-    torch.library.opcheck(getattr(OPS, name).default, SAMPLES[name]())
+    torch.library.opcheck(getattr(OPS, operator_of(name)).default, SAMPLES[name]())
 
 
 def test_every_operator_has_a_sample() -> None:
     defined = {
         name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("tunesmith::")
     }
-    assert defined == set(SAMPLES)
+    assert defined == {operator_of(name) for name in SAMPLES}
 
 
 def step(x: torch.Tensor, head: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

@@ -256,13 +256,16 @@ def test_the_gradient_of_a_weight_of_a_vector(compiled: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["softmax", "losses", "linear_losses", "rms_norm", "row_program", "vocab_parallel", "varlen"]
+    "name", ["softmax", "losses", "linear_losses", "rms_norm", "row_program", "vocab_parallel", "attention", "paged"]
 )
 def test_launchers_of_all_modules_are_bounded(name: str) -> None:
     import importlib
 
+    from tunesmith.torch.operators import Operator
+
     module = importlib.import_module(f"tunesmith.torch.{name}")
-    caches = [one for one in vars(module).values() if hasattr(one, "cache_info")]
+    values = [one.launcher if isinstance(one, Operator) else one for one in vars(module).values()]
+    caches = [one for one in values if hasattr(one, "cache_info")]
     assert caches and all(one.cache_parameters()["maxsize"] is not None for one in caches)
 
 

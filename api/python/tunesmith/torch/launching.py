@@ -273,8 +273,10 @@ def launch(
         elif array.name == "workspace":
             sources.append(len(names) + len(allocated))
             allocated.append(_contiguous(array.shape, torch.uint8))
-        else:
+        elif array.optional:
             sources.append(-1)
+        else:
+            raise ValueError(f"{op}: {array.name} is missing; expected a tensor of shape {tuple(array.shape)}")
     return Prepared(plan, sources, allocated, len(results), device)
 
 
