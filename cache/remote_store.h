@@ -1,5 +1,5 @@
 #pragma once
-// What the cache expects of a store that several hosts share. fleet/ implements it over the Redis protocol.
+// The interface of a store that several hosts share. fleet/ implements it over the Redis protocol.
 
 #include <cstdint>
 #include <functional>

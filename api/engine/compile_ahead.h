@@ -1,5 +1,5 @@
 #pragma once
-// Compiles kernels before anybody asks for them, for programs whose n_cols changes from call to call. Internal.
+// Compiles kernels before they are needed, for programs whose n_cols changes from call to call. Internal.
 
 #include <sys/types.h>
 

@@ -13,7 +13,7 @@ namespace {
 
 using Level = EngineOptions::Level;
 
-/// The text of a tuning key, without what is the same for all keys of an engine.
+/// The text of a tuning key, without the parts that all keys of an engine share.
 std::string key_text(const PlanRequest& request) {
   const KeyParts parts = request.problem->key();
   std::string text(request.problem->op().name());

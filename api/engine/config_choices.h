@@ -38,7 +38,7 @@ class UseCounter {
   std::atomic<std::uint32_t> uses_{0};
 };
 
-/// What is known about a tuning key. Immutable but for its uses.
+/// The known facts about a tuning key. Immutable except for its uses.
 struct KeyChoice {
   std::vector<KnownRecord> records;  ///< in the order of preference
   bool pending = false;              ///< not tuned yet, but it should be

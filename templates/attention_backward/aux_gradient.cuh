@@ -24,7 +24,7 @@ namespace tunesmith {
 
 constexpr int aux_threads = 256;  ///< of the first and of the last kernel
 
-/// What the terms kernel does with the sums of its threads.
+/// How the terms kernel uses the sums of its threads.
 enum class AuxPass : int {
   add,      ///< adds them
   largest,  ///< finds the largest of each element

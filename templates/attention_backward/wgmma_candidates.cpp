@@ -126,7 +126,8 @@ std::vector<TypedConfig> usual_configs(const Settings& settings) {
   return configs;
 }
 
-/// Returns the kernels up to head_dim 128 that compute all gradients. What is faster comes first, and what might be second.
+/// Returns the kernels up to head_dim 128 that compute all gradients. The expected fastest comes first, then likely
+/// alternatives.
 std::vector<TypedConfig> one_kernel_configs(const Settings& settings, const DeviceInfo& device) {
   const bool clusters_first = clusters_are_faster(settings);
   const bool persistent_first = persistent_blocks_are_faster(settings, device);

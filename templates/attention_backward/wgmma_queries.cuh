@@ -50,8 +50,8 @@ struct QueriesBarriers {
   __device__ __forceinline__ uint32 v_free(int stage) const { return k_free(k_stages + stage); }
 };
 
-/// What all threads of a block know: its queries, in the sections of WgmmaKeys. Within a section the last queries, which see
-/// most keys under a causal mask, come first.
+/// State of a block, known to all its threads: its queries, in the sections of WgmmaKeys. Within a section the last queries,
+/// which see most keys under a causal mask, come first.
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaQueries {
   using Tiles = WgmmaQueriesTiles<shape, config>;
@@ -340,7 +340,7 @@ struct QueriesConsumer : WgmmaQueries<shape, config> {
       arrive(k_free);
       wgmma_wait<0>(scores);
     }
-    await_last_kernel();  // what follows this kernel may need what that one has written
+    await_last_kernel();  // the kernel after this one may need the previous kernel's results
     write();
   }
 

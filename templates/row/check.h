@@ -30,7 +30,7 @@ struct ReferenceRow {
   std::vector<double> result, slack;
 };
 
-/// Computes a row. `reference` has the row's size; what it holds is undefined.
+/// Computes a row. `reference` has the row's size and undefined contents.
 using MakeReference = std::function<void(std::int64_t row, ReferenceRow& reference)>;
 
 /// Compares an output with its reference: at most `max_rows` rows, evenly spread, the first and the last one included. NaN

@@ -75,7 +75,7 @@ bool fills_device(const TypedConfig& grid, const Shape& shape, const DeviceInfo&
 std::optional<TypedConfig> wave_default(const Shape& shape, const DeviceInfo& device) {
   constexpr double enough = 0.85;
   constexpr std::int64_t very_few_rows = 2;
-  // Each block of a row asks for the partials of all others: 528 blocks for one row take 1.5 to 1.8 times as long as 132.
+  // Each block of a row reads the partials of all others: 528 blocks for one row take 1.5 to 1.8 times as long as 132.
   if (shape.rows_bucket() <= very_few_rows)
     if (const Wave wave = fewest_waves(256, 1, shape, device); wave.waves == 1)
       return with_hints(wave.config, shape, device);

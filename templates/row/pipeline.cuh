@@ -76,7 +76,8 @@ struct ResultPlace {
       : index(k % results), parity(static_cast<uint32>(k / results) & 1u) {}
 };
 
-/// Control block after the ring. `Info`: what the producer knows of a row; `Part`: partial of a warp; `Result`: for pass 2.
+/// Control block after the ring. `Info`: the producer's information about a row; `Part`: partial of a warp; `Result`: for
+/// pass 2.
 template <typename Geometry, const PipelineConfig& config, typename Info, typename Part, typename Result>
 struct PipelineControl {
   struct alignas(16) Record {

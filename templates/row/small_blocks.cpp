@@ -16,7 +16,7 @@ constexpr int most_of_row = 16;   // blocks
 constexpr int few_needed = 4;     // blocks on each multiprocessor: too few to hide each other's latencies
 constexpr int most_vectors = 16;  // in registers
 
-/// The blocks of a row and of a multiprocessor, and what a thread of them holds in registers.
+/// Blocks of a row and of a multiprocessor, and values that a thread holds in registers.
 struct Blocks {
   int of_row, threads, of_multiprocessor, least;  ///< least: of a multiprocessor
   Registers registers;
@@ -100,7 +100,7 @@ bool others_are_faster(const Shape& shape, const DeviceInfo& device) {
   // Many rows that blocks can hold: tails and exchanges hardly count.
   const std::int64_t l2_traffic = shape.traffic_bytes() / device.l2_bytes;
   if (!is_program(shape) && l2_traffic >= 4 && row_bytes(shape) <= (l2_traffic < 8 ? moderate_row : long_row)) return true;
-  // Every multiprocessor of a pipeline has about as many of many rows.
+  // A pipeline divides many rows about evenly over multiprocessors.
   return worth_streaming(shape, device) && (shape.rows >= many_rows || (exceeds_blocks(shape) && shape.is_loss()));
 }
 

@@ -1,5 +1,5 @@
-// Rows of x, or of two arrays, that become rows of y on the pipeline of row/pipeline.cuh. An operation adds what its worker
-// computes in each pass and how partials are combined.
+// Rows of x, or of two arrays, that become rows of y on the pipeline of row/pipeline.cuh. An operation adds the computation
+// of its worker in each pass and of partials.
 #pragma once
 
 #include "row/pipeline.cuh"
@@ -8,7 +8,7 @@
 
 namespace tunesmith {
 
-/// What the producer knows of a row, if it is only its number.
+/// The producer's information about a row, if it is only the row's number.
 struct RowInfo {
   int64 row;  ///< -1: no more rows
 };

@@ -9,7 +9,7 @@
 
 namespace tunesmith::row_program {
 
-/// What functions of columns read.
+/// Arrays that functions of columns read.
 struct Needs {
   unsigned inputs = 0, columns = 0;  ///< positions among the inputs [row, col] and [col], as bits
   int groups = 0;                    ///< the last stage of values [row, col/N]

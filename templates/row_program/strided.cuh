@@ -67,7 +67,7 @@ struct StridedInputsOf<TypeList<Elements...>, config> {
   using type = StridedInputs<0, config, Elements...>;
 };
 
-/// The positions of one thread, and what it computes of them.
+/// The positions of one thread, and their values.
 template <typename Program, const RowShape& shape, const StridedConfig& config>
 struct StridedRows {
   using Params = typename Program::Params;

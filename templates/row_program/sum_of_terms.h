@@ -1,6 +1,6 @@
 #pragma once
-// A sum in float64 with what a sum in f32 may be (in long double, and f64), in any order of additions. Internal to
-// templates/.
+// A sum in float64, with bounds of the sum in f32 in any order of additions (or in long double, with bounds for f64).
+// Internal to templates/.
 
 #include <array>
 #include <cstddef>

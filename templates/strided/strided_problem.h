@@ -11,7 +11,7 @@
 
 namespace tunesmith::strided {
 
-/// The kernels of an operation: what the generated source names.
+/// The kernels of an operation, by their names in the generated source.
 struct Kernels {
   std::string file;      ///< "softmax/strided.cuh"
   std::string function;  ///< "softmax_strided": the templates are function_resident, function_two_pass, ...

@@ -1,5 +1,5 @@
 #pragma once
-// tunesmith cache prune: removes what is of no use from the user's cache.
+// tunesmith cache prune: removes useless entries from the user's cache.
 
 #include <cstdint>
 #include <optional>

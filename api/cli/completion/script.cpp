@@ -11,14 +11,14 @@
 namespace tunesmith::cli {
 namespace {
 
-// What a flag takes, where it is not a list of choices.
+// The kind of value that a flag takes, if it is not a list of choices.
 constexpr const char* a_file = "@file";
 constexpr const char* anything = "@any";
 
-/// What can follow a command: its subcommands or flags, with their meanings, and the values of each flag.
+/// Completions after a command: its subcommands or flags, with their meanings, and the values of each flag.
 struct Entries {
   std::vector<std::pair<std::string, std::string>> names;
-  std::vector<std::pair<std::string, std::string>> values;  ///< by flag; an empty flag stands for plain arguments
+  std::vector<std::pair<std::string, std::string>> values;  ///< by flag; an empty flag means plain arguments
 };
 
 /// Entries by a shell pattern of the command's path. A path such as "run softmax" matches more than one pattern: the flags

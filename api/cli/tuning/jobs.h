@@ -45,7 +45,7 @@ struct WorkSettings {
   fleet::Milliseconds patience{0};
 };
 
-/// What a worker does with jobs.
+/// How a worker handles jobs.
 struct Work {
   std::function<std::unique_ptr<PendingTuning>(const TuningJob&)> start;
   std::function<void()> publish;  ///< after each tuning: puts the results on the server. Throws Error

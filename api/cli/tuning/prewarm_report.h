@@ -1,5 +1,5 @@
 #pragma once
-// What commands that fill a cache print.
+// Output of commands that fill a cache.
 
 #include <string>
 #include <vector>

@@ -68,7 +68,7 @@ struct EngineOptions {
   /// costs some 0.5 s and 0.5 GB of device memory while it runs. Default false.
   bool isolate_tuning = false;
   /// The command-line tool, which tunes in a child process. Default: found relative to the library's installation or build.
-  /// If empty, what would need a child process is not tuned on first use.
+  /// If empty, problems that need a child process are not tuned on first use.
   std::filesystem::path tuner_program = default_tuner_program();
   /// File to which the engine appends the problems that are prepared, with counts; `tunesmith prewarm --spec` reads it.
   /// Problems with the same tuning key and source are one entry; plans with a pinned configuration are left out. Of one-shot
@@ -187,7 +187,7 @@ class Plan {
   std::shared_ptr<const State> state_;
 };
 
-/// What an engine has tuned on first use.
+/// Counters of tuning on first use.
 struct TuningStatus {
   std::int64_t tuned_keys = 0;     ///< tuning keys measured
   double tune_s = 0;               ///< wall time that they took
