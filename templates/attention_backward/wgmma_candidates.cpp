@@ -1,5 +1,5 @@
-// Configurations of wgmma: where each kind of kernel is faster, as measured on an H200 at head_dim 64 and 128, and their
-// order that follows.
+// Configurations of wgmma: where each kind of kernel is faster, measured on an H200 at head_dim 64 and 128, and the
+// resulting order.
 
 #include <algorithm>
 

@@ -6,9 +6,9 @@
 //                dQ += dS K. Rows are queries, so dS is an A operand in registers, and lse and delta are two numbers of a
 //                thread. dP runs during the exponentials. S of the next tile follows dQ without a gap.
 //
-// Nothing is summed in the workspace: a block writes its rows of dQ once, and they have the same bits in each run. The price
-// is that S and dP are computed twice, seven products instead of five. Blocks begin while the last ones of the first kernel
-// run: they need nothing of it, but wait for its end before theirs.
+// Nothing is summed in the workspace: a block writes its rows of dQ once, and they have the same bits in each run. In return
+// S and dP are computed twice: seven products instead of five. Blocks start while the last blocks of the first kernel run:
+// they need none of its results, but wait for its end before they end.
 #pragma once
 
 #include "attention/wgmma_tiles.cuh"

@@ -163,8 +163,8 @@ struct WgmmaBackwardRegisters {
   static_assert(2 * multiplier + loader + (config.adders ? helper : 0) == (config.adders ? 512 : 504));
 };
 
-/// Returns the number of the block's keys, see WgmmaKeys. If blocks wait for each other, that is the number in which they
-/// began, which is in shared memory, as are the numbers of persistent blocks.
+/// Returns the number of the block's keys, see WgmmaKeys. If blocks wait for each other, it counts them in the order of
+/// their starts. Shared memory holds it then, and the numbers of persistent blocks.
 template <const WgmmaBackwardConfig& config>
 __device__ __forceinline__ int block_number(uint32 ticket) {
   if constexpr (config.head_split > 0) return static_cast<int>(block_index() / config.head_split);
@@ -229,7 +229,7 @@ struct SectionPlace {
   int batch, head, first;
 
   /// Of block `number`, if each of `heads` heads of `batches` batch entries has `tiles` tiles of `size` positions. Takes
-  /// parameters of the kernel by reference, which registers then do not hold.
+  /// kernel parameters by reference, so that they stay out of registers.
   __device__ __forceinline__ SectionPlace(int per_section, int batches, const int& heads, const int& tiles, int size,
                                           int number, bool last_first) {
     // The first section may have fewer heads than the others: the long blocks of a small last one would begin late.

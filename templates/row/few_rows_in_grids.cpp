@@ -1,6 +1,6 @@
 // Few long rows in grids. With G blocks for each row, a device that holds B blocks at once works on B / G rows at a time. If
 // these are a few more than half of the rows, the second wave leaves the device half idle; with the largest G that fits,
-// each row's exchange waits for the most blocks. So G follows from the number of waves, which is the least for which the
+// each row's exchange waits for the most blocks. So G follows from the number of waves: the smallest number with which the
 // rows of a wave fit into registers and shared memory. Measured on an H100 for 44 shapes (NOTES.md, "Few long rows: as few
 // waves as possible"): 0.55 to 0.97 of the time of the smallest cluster that holds a row, or of a grid whose number of
 // blocks depends only on the columns.

@@ -238,8 +238,8 @@ struct PartsOfChunks {
   }
 };
 
-/// Runs a worker warp: first_pass(k) of the k-th row of this cluster returns what second_pass(k, row) needs; a negative
-/// `row` in it ends the pipeline.
+/// Runs a worker warp: first_pass(k) of the k-th row of this cluster returns the argument `row` of second_pass(k, row); a
+/// negative row in it ends the pipeline.
 template <int ahead, typename Worker>
 __device__ __forceinline__ void work_on_rows(Worker& worker) {
   if constexpr (ahead == 0) {

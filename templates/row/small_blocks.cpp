@@ -83,7 +83,7 @@ Blocks usual(const Shape& shape, const DeviceInfo& device) {
     blocks.of_multiprocessor = is_narrow(shape) ? 7 : needs_registers(shape) ? 6 : 8;
     blocks.least = 5;
   } else {
-    // Of losses in float32, more of a row fits into the registers of fewer threads.
+    // With losses in float32, more of a row fits into the registers of fewer threads.
     blocks.threads = wide_loss ? 128 : 256;
     blocks.of_multiprocessor = wide_loss ? 6 : 5;
     blocks.least = wide_loss ? 4 : 3;
@@ -147,7 +147,7 @@ std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& de
   if (best.threads == 128 && overlaps_waves(shape, best.of_row, device))
     if (const auto config = down_to(needed_blocks(shape, best.of_row, device) <= many ? 6 : 5, 5, most_vectors, shape))
       return config;
-  // All rows at once, also with more vectors in registers, if few do not wait for a place then.
+  // Prefer all rows at once, even with more vectors in registers, unless few rows would wait.
   if (const int needed = needed_blocks(shape, best.of_row, device); best.threads == 128 && needed <= many) {
     const int first = std::max(best.of_multiprocessor, needed);
     if (const auto config = down_to(first, needed, most_vectors, shape)) return config;

@@ -90,7 +90,7 @@ struct RowWorker {
     barrier_wait(shared_address(&control.announced[place.index]), place.parity);
     return control.result[place.index];
   }
-  /// Pass 2: loads chunk after chunk of all inputs, frees it, and writes what compute(values) leaves in the first array.
+  /// Pass 2: loads chunk after chunk of all inputs, frees it, and writes the first array as compute(values) leaves it.
   template <typename Compute>
   __device__ __forceinline__ void write(ResidentRow resident, const Compute& compute) {
     Output* const first = static_cast<Output*>(params.output) + resident.row * params.output_stride +

@@ -327,7 +327,7 @@ class Checker {
       source_.fail(end, "the program has more than " + std::to_string(Graph::most_nodes) + " operations");
   }
 
-  /// Inputs that only values without use need are not used, either.
+  /// Inputs that only unused values need are unused, too.
   void check_stages() const {
     for (const Node& node : program_.nodes)
       if (node.operation == Operation::rank && program_.top == 0)

@@ -319,7 +319,7 @@ struct ReadColumns {
   }
 };
 
-/// Reads the columns of a block once more and stores what depends on them.
+/// Reads the columns of a block once more and stores the outputs that depend on them.
 template <typename Program, const RowShape& shape, const StridedConfig& config, typename Sums>
 __device__ __forceinline__ void finish_columns(const StridedRows<Program, shape, config>& rows) {
   using Rows = StridedRows<Program, shape, config>;

@@ -29,7 +29,7 @@ class SumOfTerms {
  public:
   void add(const BoundedOf<Real>& term);
   void add(const SumOfTerms& other);
-  /// Returns what the sum may be if a term goes through at most `roundings` roundings.
+  /// Returns the possible sums if a term goes through at most `roundings` roundings.
   Outcomes<Real> outcomes(Real roundings) const;
 
   Real value() const { return sum_; }
