@@ -152,7 +152,7 @@ ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::
     remember_pending(request, key);
     return known;
   }
-  if (select(*request.problem, device, known->records).origin == Origin::exact) {  // of another process
+  if (select(*request.problem, device, known->records).origin == Origin::exact) {  // another process has tuned it
     const std::lock_guard lock(mutex_);
     pending_.erase(key);
     return known;

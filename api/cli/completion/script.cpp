@@ -129,7 +129,7 @@ std::string values_function(const Table& table, Shell shell) {
   return text + "  esac\n}\n";
 }
 
-// Offers what follows the words before the cursor. Bash splits words at '=': --device=host, --input x=FILE.
+// Offers completions for the words before the cursor. Bash splits words at '=': --device=host, --input x=FILE.
 constexpr const char* bash_function = R"shell(_tunesmith() {
   local current=${COMP_WORDS[COMP_CWORD]} flag=${COMP_WORDS[COMP_CWORD - 1]} command="" word values i
   for ((i = 1; i < COMP_CWORD; i++)); do
