@@ -131,7 +131,7 @@ def option_fields(
 
 
 def loss_shape(reduction: str, rows: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape of the loss; rows: the shape of the targets."""
+    """Return the shape of the loss; rows: that of the targets."""
     return tuple(rows) if reduction == "none" else ()
 
 
