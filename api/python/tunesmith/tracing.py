@@ -157,7 +157,7 @@ def _float_literal(value: float) -> str:
 
 
 def _binary(symbol: str, of_bools: str | None = None, reverse: bool = False) -> Callable[[_Number, Any], _Number]:
-    """Return an arithmetic operator. of_bools: its symbol for two booleans, with a boolean result in torch; None: error."""
+    """Return an arithmetic operator. of_bools: that of two booleans, whose result is a boolean in torch; None: an error."""
 
     def operate(self: _Number, other: Any) -> _Number:
         a, b = self, self.trace.operand(other)
@@ -431,7 +431,7 @@ def translate(function: Callable[..., Any], kind: str) -> tuple[str, tuple[Any, 
     """Return the CUDA source of a score_mod or mask_mod, the tensors that it reads, and their declarations.
 
     Also return whether the source depends only on shapes and dtypes of captured tensors. It does not where the function
-    calls torch on them, such as t.item() or t.exp(): the source then contains the current values.
+    calls torch on them, such as t.item() or t.exp(): the result is that of the moment.
     """
     from torch.overrides import TorchFunctionMode
 

@@ -86,9 +86,9 @@ def cast(dtype_of: torch.Tensor, *tensors: torch.Tensor) -> Sequence[torch.Tenso
 def attention_backward(
     dout: torch.Tensor, tensors: Named, options: Mapping[str, Any], mods: Sequence[torch.Tensor] = ()
 ) -> dict[str, torch.Tensor]:
-    """Return gradients by the names of the tensors: of q, k, v, and of others that require one.
+    """Return gradients by the names of the tensors: of q, k, v, and of others that want one.
 
-    tensors: the tensors of the forward pass, o and lse. Under torch.func, others have no gradient.
+    tensors: those of the forward pass, o and lse. Under torch.func, others have none.
     """
     transformed = is_transformed()
     q = tensors["q"]

@@ -134,8 +134,8 @@ class Prepared:
 class Gradient:
     """How the native launcher records a call for autograd.
 
-    function(*saved, *gradients) returns the gradient or gradients of the first `inputs` arguments; `gradients` belong to the
-    first `outputs` results, None for a result that was not used. saved: numbers of arguments, or arguments + n for
+    function(*saved, *gradients) returns the gradient or gradients of the first `inputs` arguments; `gradients` are those of
+    the first `outputs` results, None for a result that was not used. saved: numbers of arguments, or arguments + n for
     result n.
     """
 
@@ -318,7 +318,7 @@ def _lies_as(array: _core.Array, tensor: torch.Tensor, any_order: bool) -> bool:
 
 
 def _merged(dimensions: Iterable[tuple[int, int]], any_order: bool) -> list[tuple[int, int]]:
-    """Return extents and strides without extents of 1; dimensions that are one in memory are merged."""
+    """Return extents and strides without those of one element, those that are one dimension in memory merged."""
     merged: list[tuple[int, int]] = []
     for extent, stride in sorted(dimensions, key=lambda of: (-of[1], of[0])) if any_order else dimensions:
         if extent == 1:
@@ -417,7 +417,7 @@ def transformable(
 ) -> Callable[..., Any]:
     """Return an operator for calls under torch.func, whose grad does not see the gradient that operators register.
 
-    vmap: the operator and its gradient's operator have a rule for vmap. jvp: the forward-mode derivative, as of
+    vmap: the operator and that of its gradient have a rule for vmap. jvp: the forward-mode derivative, as of
     torch.autograd.Function; without it, forward-mode autograd raises NotImplementedError.
     """
 
