@@ -1,4 +1,4 @@
-// tunesmith_changing_shapes [decode|lengths|widths|training|buckets]...: what a program waits for whose shapes change from
+// tunesmith_changing_shapes [decode|lengths|widths|training|buckets]...: waiting times of a program whose shapes change from
 // call to call, in mode tune with the default options and an empty cache, and again with the cache that this leaves. Without
 // names: all loops. Needs a GPU.
 //

@@ -1,4 +1,4 @@
-// Buckets of lengths: what it costs that the lengths of a tuning key share a configuration.
+// Buckets of lengths: the cost of one configuration for all lengths of a tuning key.
 
 #include "bench/shape_buckets.h"
 

@@ -24,7 +24,7 @@ class Writer {
 
   Writer(const RemoteUrl& url, Counters& counters, std::function<void(const std::string&)> warn,
          std::function<void(const Counts&)> save_counts);
-  /// Writes what waits, for at most flush_limit and the operation that is under way.
+  /// Completes pending writes, for at most flush_limit and the operation under way.
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;

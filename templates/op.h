@@ -157,8 +157,8 @@ class ParsedProblem {
   virtual Problem verification_problem() const = 0;
   /// Fills all input arrays; deterministic in (problem, seed, kind).
   virtual void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const = 0;
-  /// Replaces inputs that depend on user CUDA functions, such as the outputs of a forward pass, by what they are with these
-  /// functions. Default: there are none.
+  /// Computes inputs that depend on user CUDA functions, such as the outputs of a forward pass, with these functions.
+  /// Default: there are none.
   virtual void complete_inputs(std::span<const HostArray> arrays, const Evaluate& evaluate) const {
     static_cast<void>(arrays), static_cast<void>(evaluate);
   }

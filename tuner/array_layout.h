@@ -1,5 +1,5 @@
 #pragma once
-// Which bytes of a strided array are elements, which are gaps, and what an element is called.
+// The layout of a strided array: runs of elements, gaps, and names of elements.
 
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// Builds that run on several threads while the tuning thread verifies what is finished.
+// Builds candidates on several threads while the tuning thread verifies finished ones.
 
 #include <chrono>
 #include <condition_variable>

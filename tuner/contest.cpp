@@ -9,7 +9,7 @@
 namespace tunesmith {
 namespace {
 
-/// How much is measured: enough to tell candidates apart, in the time that the effort promises.
+/// Number of measurements: enough to tell candidates apart, in the time that the effort promises.
 struct Schedule {
   int heat_rounds, final_rounds;
   double heat_s, final_s;  ///< wall time, at most

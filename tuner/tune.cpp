@@ -25,7 +25,7 @@ double time_for_building_s(const TuneOptions& options) {
   return options.effort == Effort::quick ? std::max(half_s, options.budget_s - quick_contest_s) : half_s;
 }
 
-/// One call of tune(): what its stages share.
+/// One call of tune(): the state that its stages share.
 class TuningRun {
  public:
   TuningRun(const ParsedProblem& problem, const Workbench& bench, const TuneOptions& options)
@@ -45,7 +45,7 @@ class TuningRun {
   /// Waits for the device. Returns false if the key has another record than `before` then.
   bool wait_for_device(const std::optional<TuningRecord>& before);
   void build_and_verify(std::unique_ptr<CompilePool> pool);
-  /// Takes what became of a candidate's compilation.
+  /// Takes the outcome of a candidate's compilation.
   void take(Candidate& candidate, Built built, std::exception_ptr failure, Verifier& verifier);
   void admit(Candidate& candidate, const Built& built, Verifier& verifier);
   std::unique_ptr<const Contest> hold_contest();

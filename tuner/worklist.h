@@ -11,7 +11,7 @@ namespace tunesmith {
 
 struct Worklist {
   std::vector<Config> configs;         ///< to be looked at, the default first; empty: nothing is left to do
-  std::optional<TuningRecord> record;  ///< what there is already, unless it is to be ignored
+  std::optional<TuningRecord> record;  ///< the existing record, unless it is to be ignored
   std::vector<Trial> trials;           ///< of the record's runs
   int candidates = 0;                  ///< in the search space
 };

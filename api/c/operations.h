@@ -43,7 +43,7 @@ class Prepared {
   void launch(std::span<void* const> addresses, Stream stream) const;
   void launch(std::span<const NamedArray> arrays, Stream stream) const;
 
-  const Plan& kernels() const noexcept { return plan_; }  ///< linear cross-entropy: of one chunk's cross-entropy
+  const Plan& kernels() const noexcept { return plan_; }  ///< linear cross-entropy: the kernels of one chunk's cross-entropy
   std::string text() const;                               ///< the problem's normal form
   std::vector<ArrayInfo> arrays() const;
   std::size_t workspace_bytes() const noexcept;

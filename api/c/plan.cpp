@@ -101,7 +101,7 @@ const char* tunesmith_plan_origin(const tunesmith_plan* plan) {
 }
 const char* tunesmith_plan_source(const tunesmith_plan* plan) try {
   return plan == nullptr ? "" : plan->prepared.kernels().source().c_str();
-} catch (const std::exception&) {  // no memory for it
+} catch (const std::exception&) {  // out of memory
   return "";
 }
 const char* tunesmith_plan_resources(const tunesmith_plan* plan) { return plan == nullptr ? "" : plan->resources.c_str(); }

@@ -1,5 +1,5 @@
 #pragma once
-// Counts readers of a lock-free structure, so that a writer knows when nobody can still see what it has replaced. Internal.
+// Counts readers of a lock-free structure, so that a writer knows when no reader can still see a replaced value. Internal.
 
 #include <array>
 #include <atomic>

@@ -11,11 +11,12 @@
 namespace tunesmith {
 namespace {
 
-/// Buckets that callers wait for before others are compiled: fewer would be compiled in vain for programs with two widths.
+/// Other buckets are compiled after callers have waited for this many: with fewer, a program with two widths would compile
+/// kernels that it never uses.
 constexpr std::size_t enough_buckets = 3;
 /// Wider rows are rare, and their kernels take longest to compile.
 constexpr std::int64_t widest_ahead = 131072;
-/// More classes of problems than this are not followed.
+/// Further classes of problems are ignored.
 constexpr std::size_t most_families = 1024;
 
 std::size_t thread_count(const EngineOptions& options) {

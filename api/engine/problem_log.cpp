@@ -51,7 +51,7 @@ std::string line(const std::string& problem, std::int64_t count) {
   return problem + ", \"count\": " + std::to_string(count) + "}\n";
 }
 
-/// What decides the tuning result and the source.
+/// Returns a key that decides the tuning result and the source.
 std::string key_of(const ParsedProblem& problem) {
   const KeyParts parts = problem.key();
   std::string key = problem.problem().op + " " + parts.problem_class + " " + std::to_string(tuned_n_cols(parts)) + " " +

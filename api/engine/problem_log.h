@@ -1,5 +1,5 @@
 #pragma once
-// Records the problems that a program asks for, so that a cache can be warmed for them. Internal.
+// Records the problems that a program prepares, so that a cache can be warmed for them. Internal.
 
 #include <cstddef>
 #include <cstdint>

@@ -65,7 +65,7 @@ void read_progress(const std::string& line, TuningReport& report) {
   if (!(text >> done >> total >> std::ws) || !std::getline(text, what)) return;
   try {
     report.step(done, total, what);
-  } catch (...) {  // by the callback: the report keeps it, and the process is stopped
+  } catch (...) {  // the callback's exception: the report keeps it, and the process is stopped
   }
 }
 

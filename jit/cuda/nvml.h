@@ -1,5 +1,5 @@
 #pragma once
-// NVML, the driver's management library: facts that the Driver API does not tell. It is opened at run time and may be
+// NVML, the driver's management library: facts that the Driver API does not report. It is opened at run time and may be
 // absent.
 
 #include <string>

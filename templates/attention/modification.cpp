@@ -61,7 +61,7 @@ void check_source(const Function& function, const std::string& source) {
     throw Error(ErrorCode::invalid_argument, function.name, " holds a character of code 0; expected CUDA source");
 }
 
-/// What the opening comments of the sources declare, overridden and extended by problem.aux.
+/// Returns the declarations of the sources' opening comments, overridden and extended by problem.aux.
 std::vector<Aux> all_aux(const AttentionProblem& problem) {
   std::vector<Aux> declared;
   for (const Function& function : functions)
@@ -97,7 +97,7 @@ std::int64_t length_or_zero(const Aux& aux, const std::vector<Dimension>& dimens
   }
 }
 
-/// As a user source names it.
+/// Returns the name of a type in user sources.
 std::string_view user_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return "float";

@@ -31,7 +31,7 @@ std::array<std::uint64_t, most_aux> aux_bits(const Settings& settings);
 /// Throws Error(invalid_argument) that says why score_mod cannot be differentiated over dual numbers and what to do instead,
 /// as far as its words tell; the compiler reports everything else. `has_gradient`: score_mod_grad is given already.
 void check_differentiable(const Settings& settings, bool has_gradient = false);
-/// As check_modification(), of a function that returns the derivative of score_mod.
+/// As check_modification(), for a function that returns the derivative of score_mod.
 void check_score_mod_grad(const std::string& score_mod_grad);
 
 /// Returns the type that kernels take as their Modification.

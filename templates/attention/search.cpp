@@ -51,8 +51,8 @@ TypedConfig fitted(TypedConfig config, const Settings& settings, const DeviceInf
   return config;
 }
 
-/// What was fastest on an H200 (NOTES.md, "Tiles of the default"): as many queries as registers allow, and keys that leave
-/// room for stages.
+/// The fastest on an H200 (NOTES.md, "Tiles of the default"): as many queries as registers allow, and keys that leave room
+/// for stages.
 TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::wgmma;

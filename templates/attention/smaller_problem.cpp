@@ -41,7 +41,7 @@ AttentionProblem smaller_problem(const AttentionProblem& problem) {
   small.kv_heads = kv_heads;
   small.heads = kv_heads * large.group();
   small.batch = std::clamp<std::int64_t>(128 / small.heads, 1, 33);
-  // Auxiliary arrays may be declared with numbers: what indexes them must not grow.
+  // Auxiliary arrays may have fixed lengths: sizes that index them must not grow.
   if (large.modified()) small.batch = std::clamp<std::int64_t>(large.batch, 1, small.batch);
   small.seq_q = std::clamp<std::int64_t>(large.seq_q, 1, 173);
   small.seq_kv = std::min<std::int64_t>(large.seq_kv, 331);

@@ -184,7 +184,7 @@ std::vector<std::vector<std::vector<AuxDerivative>>> aux_derivatives(const Setti
         const std::size_t low = 3 * i * results.keys + j, middle = low + results.keys, high = middle + results.keys;
         const std::int64_t element = results.elements[middle];
         const double derivative = results.values[middle];
-        // The function's own arithmetic, as UserScores::derivatives() has it.
+        // The function's own arithmetic, as in UserScores::derivatives().
         double error = (1 + std::fabs(derivative)) * 0x1p-20;
         for (const std::size_t end : {low, high}) {
           const double other = results.values[end];

@@ -36,8 +36,8 @@ struct Outcome {
   std::int64_t rows = 0;
   std::string failure;
 
-  /// Compares element `at` of an array. `size`: what the error is relative to; `bound`: of the error before the result is
-  /// rounded to the array's dtype. `place`: returns its name, called for the first wrong one only.
+  /// Compares element `at` of an array. The error is relative to `size`. `bound`: of the error before the result is rounded
+  /// to the array's dtype. `place`: returns its name, called for the first wrong one only.
   template <typename Place>
   void compare(const Place& place, const HostArray& array, std::int64_t at, bool accumulated, double gradient, double size,
                double bound) {
@@ -54,7 +54,7 @@ struct Outcome {
   }
 
  private:
-  /// `size`: what the error is relative to; `bound`: of the error before the result is rounded to `dtype`.
+  /// The error is relative to `size`. `bound`: of the error before the result is rounded to `dtype`.
   template <typename Place>
   void compare(const Place& place, DType dtype, double found, double expected, double size, double bound) {
     double error = 0;

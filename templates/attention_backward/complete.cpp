@@ -24,7 +24,7 @@ Config complete_config(const Config& partial, const Settings& settings, const De
   if (!is_complete<TypedConfig>(partial, start.variant)) config = start.to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   TypedConfig typed = TypedConfig::parse(config);
-  // The default's persistent blocks, fourth warpgroup and head split are no reason to reject what they do not go with.
+  // Drop the default's persistent blocks, fourth warpgroup and head split if they do not fit the pinned fields.
   if (!partial.fields.contains("persistent") && !why_invalid(typed, settings, device).empty()) typed.persistent = false;
   if (!partial.fields.contains("adders") && !why_invalid(typed, settings, device).empty()) typed.adders = false;
   if (!partial.fields.contains("head_split") && !why_invalid(typed, settings, device).empty()) typed.head_split = 0;

@@ -33,7 +33,7 @@ struct MmaPass {
   bool operator==(const MmaPass&) const = default;
 };
 
-/// What the multiplying warpgroups of wgmma share; see MultiplierRoles.
+/// How the multiplying warpgroups of wgmma divide the work; see MultiplierRoles.
 enum class Roles : std::uint8_t {
   keys,       ///< each has 64 of 128 keys
   gradients,  ///< one computes dv of 64 keys, the other one dk

@@ -1,4 +1,4 @@
-// Renders the configuration and the shape, and what the host assumes of the kernels.
+// Renders the configuration, the shape, and assertions of the host's assumptions about the kernels.
 
 #include "templates/attention_backward/constants.h"
 

@@ -9,7 +9,7 @@
 
 namespace dual_numbers {
 
-/// What `float` means in the differentiated source.
+/// Replaces `float` in the differentiated source.
 struct Dual {
   float value, derivative;
 
@@ -248,7 +248,7 @@ __device__ __forceinline__ Dual erfcf(Dual x) {
 }
 __device__ __forceinline__ Dual erfc(Dual x) { return erfcf(x); }
 
-/// What user functions convert elements of any type with.
+/// Conversions of elements of any type, for user functions.
 __device__ __forceinline__ Dual to_float(Dual x) { return x; }
 
 }  // namespace dual_numbers

@@ -36,7 +36,7 @@ struct PrepareLanes {
 struct PreparedRow {
   int batch, head, position;  ///< where its query is, or another one that exists
   int64 at;                   ///< its number in the statistics; -1: there is no such row
-  bool there;                 ///< it is a query's
+  bool there;                 ///< the row belongs to a query
 };
 
 /// Returns row `number`: each prepare_neighbours positions of one head are followed by the same positions of the next head,

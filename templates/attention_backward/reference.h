@@ -1,5 +1,5 @@
 #pragma once
-// The float64 reference of attention's backward pass, with a bound of what rounding does to each gradient. Internal to
+// The float64 reference of attention's backward pass, with a bound of each gradient's rounding error. Internal to
 // templates/.
 //
 // Bounds add up what a kernel rounds: dot products and sums of n float32 terms (n * 2^-24 of their magnitudes, twice for
@@ -94,7 +94,7 @@ class Reference {
   /// Returns the number of them that a call should get, with `pairs` pairs each: one if there are no user functions.
   std::int64_t lines_at_once(std::int64_t pairs) const noexcept;
 
-  /// Adds what a head's queries of one sequence contribute to dsinks.
+  /// Adds the contribution of a head's queries of one sequence to dsinks.
   void add_sink_gradient(const QueryHead& queries, Bounded& sum) const;
 
  private:

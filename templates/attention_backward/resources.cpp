@@ -89,9 +89,9 @@ int TypedConfig::registers_needed(Pass pass, const attention::Settings& settings
     return static_cast<int>(24 + gradients / 2 + tile_q / 2 + tile_q / 4) + (settings.alibi ? 8 : 0) +
            (ahead && roles == Roles::keys ? 4 + waiting : 0);
   }
-  std::int64_t registers = 40;  // for what stands around the tiles
+  std::int64_t registers = 40;  // besides the tiles
   if (variant == Variant::simt) {
-    // Gradients, both products, and what they are computed from.
+    // Gradients, both products and operands.
     const std::int64_t down = threads / 16, rows = kept(pass) / down;
     const std::int64_t columns = (pass == Pass::keys ? tile_q : tile_kv) / 16;
     const auto gradient = [&](std::int64_t width) { return rows * ((width / 4 + 15) / 16) * 4; };

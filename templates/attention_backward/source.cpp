@@ -1,4 +1,4 @@
-// Entry points of the generated kernels of attention's backward pass, and what the source says about them.
+// Entry points of the generated kernels of attention's backward pass, and their descriptions in the source.
 
 #include "templates/attention/block_mask.h"
 #include "templates/attention/kernel_source.h"

@@ -38,7 +38,7 @@
 //              blocks of a cluster share the query heads of a key head, and add dK and dV at the end
 //              (wgmma_head_split.cuh).
 //
-// Persistent   Blocks that stay go through the keys of many (wgmma_persistent.cuh).
+// Persistent   A persistent block goes through the keys of many blocks (wgmma_persistent.cuh).
 //
 // Options      With softcap, score_mod or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits in the
 //              place of dS. Its sign, or the sign of P, says which pairs are dropped. The numbers of dropout are computed
@@ -135,7 +135,7 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
     if (warp_index() == Tiles::loading_warp) {
       sync_warp();
       using First = Loader<Element, shape, config>;
-      // Computed again by others, so that no register holds any of it until then.
+      // Others compute it again, so that no register holds it until then.
       const int number = here(block_number<config>(shared + Tiles::ticket_at));
       First(params, shared, First::keys_of(params, number)).begin();
     }

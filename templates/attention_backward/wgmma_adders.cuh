@@ -7,8 +7,8 @@
 
 namespace tunesmith {
 
-/// In place of Loader. What waits for global memory or for other blocks has warps of its own, so that the products of dQ
-/// follow each other:
+/// In place of Loader. Work that waits for global memory or for other blocks has warps of its own, so that the products of
+/// dQ follow each other:
 ///
 ///   multiply_pieces  a warpgroup computes dQ = dS K and leaves pieces of 64 x 64 in two stages of shared memory
 ///   load_tiles       a warp loads K, V, Q and dO

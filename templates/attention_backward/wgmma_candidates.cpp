@@ -1,5 +1,5 @@
-// Configurations of wgmma: where each kind of kernel is faster, as measured on an H200 at head_dim 64 and 128, and their
-// order that follows.
+// Configurations of wgmma: where each kind of kernel is faster, measured on an H200 at head_dim 64 and 128, and the
+// resulting order.
 
 #include <algorithm>
 
@@ -126,7 +126,8 @@ std::vector<TypedConfig> usual_configs(const Settings& settings) {
   return configs;
 }
 
-/// Returns the kernels up to head_dim 128 that compute all gradients. What is faster comes first, and what might be second.
+/// Returns the kernels up to head_dim 128 that compute all gradients. The expected fastest comes first, then likely
+/// alternatives.
 std::vector<TypedConfig> one_kernel_configs(const Settings& settings, const DeviceInfo& device) {
   const bool clusters_first = clusters_are_faster(settings);
   const bool persistent_first = persistent_blocks_are_faster(settings, device);

@@ -108,7 +108,7 @@ struct ExchangingLoader : Loader<Element, shape, config> {
     }
   }
 
-  /// Adds what the blocks `from` have sent of this block's share of a tile, and writes it.
+  /// Adds the parts that the blocks `from` have sent for this block's share of a tile, and writes the sum.
   __device__ __forceinline__ void receive(const Place& place, uint32 from, int slots) const {
     const AttentionParams& attention = params.backward.attention;
     if (config.accumulate && from == 0) return;

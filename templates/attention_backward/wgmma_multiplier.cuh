@@ -288,7 +288,7 @@ struct Multiplier {
     }
     fence_async_shared();
   }
-  /// Writes a gradient of 64 keys, by way of the shared memory of their rows of K or V.
+  /// Writes a gradient of 64 keys, through the shared memory of their rows of K or V.
   template <int width>
   __device__ __forceinline__ void write(const float (&sums)[width / 2], float factor, int at, const TensorMap& map,
                                         const WgmmaKeys& keys) {
@@ -315,8 +315,8 @@ struct Multiplier {
     }
   }
 
-  /// Waits until no warpgroup reads what dK replaces, or K and V of both. Without dQ, warpgroups of 64 keys read their own
-  /// rows only.
+  /// Waits until no warpgroup reads the tiles that dK replaces, or K and V of both. Without dQ, warpgroups of 64 keys read
+  /// their own rows only.
   __device__ __forceinline__ void await_readers() const {
     if constexpr (!Tiles::separate_dq && !Tiles::dk_in_q_tiles)
       sync_threads(1, Tiles::threads);

@@ -1,6 +1,6 @@
 // Persistent blocks of attention_backward/wgmma.cuh, one for each multiprocessor. A block takes the number of one K/V tile
 // after the other from a counter, in the order in which the hardware would start blocks (WgmmaKeys). The next tile's loads
-// overlap the last products and the stores of the tile before, and no block has to start or to end.
+// overlap the last products and the stores of the previous tile, and no block starts or ends in between.
 //
 //   load_tiles     the loading warp takes the numbers, hands them to the other warps in two slots, and loads K, V, Q and dO.
 //                  Head dimensions up to 64 leave room for a second K and V; otherwise they are loaded when dK and dV are
@@ -8,8 +8,8 @@
 //   store_keys     the last warp of the fourth warpgroup stores dK and dV, which the multipliers leave in the place of K
 //                  and V.
 //
-// All others do for each number what they do for the only one of another block. The stages of Q, dO, dS and of the pieces of
-// dQ go on from one number to the next.
+// All other warps process each number as a block of its own would. The stages of Q, dO, dS and of the pieces of dQ go on
+// from one number to the next.
 #pragma once
 
 #include "attention_backward/wgmma_adders.cuh"

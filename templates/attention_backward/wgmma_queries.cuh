@@ -6,9 +6,9 @@
 //                dQ += dS K. Rows are queries, so dS is an A operand in registers, and lse and delta are two numbers of a
 //                thread. dP runs during the exponentials. S of the next tile follows dQ without a gap.
 //
-// Nothing is summed in the workspace: a block writes its rows of dQ once, and they have the same bits in each run. The price
-// is that S and dP are computed twice, seven products instead of five. Blocks begin while the last ones of the first kernel
-// run: they need nothing of it, but wait for its end before theirs.
+// Nothing is summed in the workspace: a block writes its rows of dQ once, and they have the same bits in each run. In return
+// S and dP are computed twice: seven products instead of five. Blocks start while the last blocks of the first kernel run:
+// they need none of its results, but wait for its end before they end.
 #pragma once
 
 #include "attention/wgmma_tiles.cuh"
@@ -50,8 +50,8 @@ struct QueriesBarriers {
   __device__ __forceinline__ uint32 v_free(int stage) const { return k_free(k_stages + stage); }
 };
 
-/// What all threads of a block know: its queries, in the sections of WgmmaKeys. Within a section the last queries, which see
-/// most keys under a causal mask, come first.
+/// State of a block, known to all its threads: its queries, in the sections of WgmmaKeys. Within a section the last queries,
+/// which see most keys under a causal mask, come first.
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaQueries {
   using Tiles = WgmmaQueriesTiles<shape, config>;
@@ -340,7 +340,7 @@ struct QueriesConsumer : WgmmaQueries<shape, config> {
       arrive(k_free);
       wgmma_wait<0>(scores);
     }
-    await_last_kernel();  // what follows this kernel may need what that one has written
+    await_last_kernel();  // the kernel after this one may need the previous kernel's results
     write();
   }
 

@@ -14,7 +14,7 @@
 
 namespace tunesmith {
 
-/// What the two multiplying warpgroups of a block share.
+/// How the two multiplying warpgroups of a block divide the work.
 enum class MultiplierRoles : int {
   keys,       ///< each has 64 of 128 keys and computes all of dK and dV for them
   gradients,  ///< both have the same 64 keys: one computes S and dV, the other one dP and dK
@@ -67,7 +67,7 @@ struct WgmmaBackwardTiles {
     return kv_stages > 1 ? item.parity : static_cast<uint32>(item.index);
   }
   static constexpr int dout_at = q_at + config.stages * q_bytes;
-  /// dK is stored by way of the last Q tiles, which both multipliers have read when they end, while dQ still needs K. At
+  /// dK is stored through the last Q tiles: both multipliers have read them when they end, while dQ still needs K. At
   /// head_dim 64 this was slower.
   static constexpr bool dk_in_q_tiles =
       !by_gradient && !separate_dq && !config.persistent && config.cluster == 0 && qk_slabs > 1;
@@ -84,8 +84,8 @@ struct WgmmaBackwardTiles {
   static constexpr bool both_kinds = by_gradient && ((is_modified && config.slopes) || (shape.score_mod && shape.dropout));
   static constexpr int p_stages = both_kinds ? 1 : 2;
   static constexpr int p_at = ds_at + 2 * ds_bytes, p_bytes = by_gradient ? tile_q / 16 * 128 * 16 : 0;
-  // dQ is computed in pieces of 64 queries and up to 64 columns. Up to two of them wait for their addition to global memory,
-  // unless they are added from registers, for want of shared memory.
+  // dQ is computed in pieces of 64 queries and up to 64 columns. Up to two of them wait for their addition to global memory.
+  // Without enough shared memory they are added from registers.
   static constexpr int row_blocks = tile_q / 64, pieces = row_blocks * qk_slabs, piece_bytes = 64 * 64 * 4;
   static __device__ __forceinline__ constexpr int slab_of(int piece) { return piece / row_blocks; }
   static __device__ __forceinline__ constexpr int columns_of(int piece) {
@@ -163,8 +163,8 @@ struct WgmmaBackwardRegisters {
   static_assert(2 * multiplier + loader + (config.adders ? helper : 0) == (config.adders ? 512 : 504));
 };
 
-/// Returns the number of the block's keys, see WgmmaKeys. If blocks wait for each other, that is the number in which they
-/// began, which is in shared memory, as are the numbers of persistent blocks.
+/// Returns the number of the block's keys, see WgmmaKeys. If blocks wait for each other, it counts them in the order of
+/// their starts. Shared memory holds it then, and the numbers of persistent blocks.
 template <const WgmmaBackwardConfig& config>
 __device__ __forceinline__ int block_number(uint32 ticket) {
   if constexpr (config.head_split > 0) return static_cast<int>(block_index() / config.head_split);
@@ -229,7 +229,7 @@ struct SectionPlace {
   int batch, head, first;
 
   /// Of block `number`, if each of `heads` heads of `batches` batch entries has `tiles` tiles of `size` positions. Takes
-  /// parameters of the kernel by reference, which registers then do not hold.
+  /// kernel parameters by reference, so that they stay out of registers.
   __device__ __forceinline__ SectionPlace(int per_section, int batches, const int& heads, const int& tiles, int size,
                                           int number, bool last_first) {
     // The first section may have fewer heads than the others: the long blocks of a small last one would begin late.

@@ -33,7 +33,7 @@ Real slope(const Settings& settings, Real logit);
 
 /// Bounds of errors that depend on the type in which kernels compute.
 struct Errors {
-  double relative;    ///< of a sum of exponentials and what follows from it
+  double relative;    ///< of a sum of exponentials and values computed from it
   double rounding;    ///< unit roundoff
   double underflow;   ///< absolute error of a product that is or passes through a denormal number
   double negligible;  ///< exponentials below it, relative to the sum, may be 0
@@ -52,7 +52,7 @@ inline Errors errors_of(const Settings& settings) {
                          : Errors{0x1.0p-18, 0x1.0p-24, 0x1.0p-126, 0x1.0p-120};
 }
 
-/// Losses of a row and what they are computed from. `Real`: double or long double.
+/// Losses of a row and their terms. `Real`: double or long double.
 template <typename Real>
 struct RowReference {
   Real largest = -INFINITY, log_sum = 0, lse = 0, nll = 0, loss = 0, z_loss = 0;

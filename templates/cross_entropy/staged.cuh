@@ -45,7 +45,7 @@ struct WarpRows {
 /// A row without a loss: its target is ignored or invalid. Other rows have the target's column instead, or -1.
 constexpr int without_loss = -2;
 
-/// What one lane loads for its own row before the reductions.
+/// Values that a lane loads for its own row before the reductions.
 template <typename TargetType, const CrossEntropyOptions& options>
 struct OwnRow {
   using Number = NumberOf<options>;
@@ -98,7 +98,7 @@ struct StagedGradientScale {
   }
 };
 
-/// Returns what the gradients of a row's classes need, except the target's. Only z_loss needs the logarithm.
+/// Returns the values for the gradients of a row's classes, except the target's. Only z_loss needs the logarithm.
 template <const CrossEntropyOptions& options>
 __device__ __forceinline__ RowLoss<options> loss_for_gradient(const ParamsOf<options>& params,
                                                               const ExponentialOf<options>& exponential,

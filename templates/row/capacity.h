@@ -5,7 +5,7 @@
 
 namespace tunesmith::row {
 
-/// Columns of the first bucket, and those up to which there is one bucket an octave: the lanes of a row are a power of two.
+/// Columns of the first bucket, and the end of the range with one bucket an octave: the lanes of a row are a power of two.
 inline constexpr std::int64_t most_cols_of_first_bucket = 8, most_cols_of_octaves = 16;
 /// Columns up to which there are two buckets an octave. Beyond, there are four: a multiprocessor holds few such rows, and
 /// room for columns that a row does not have would cost one of them.

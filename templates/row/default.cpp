@@ -1,6 +1,6 @@
 // The configuration used without tuning: a list of rules; the first rule with a configuration for the row decides. The
-// configurations themselves are in the files that defaults.h names. A small model is behind them: a row occupies as few
-// multiprocessors as can hold two rows, so that one computes while the other moves data. With fewer rows than
+// configurations themselves are in the files that defaults.h names. They follow a small model: a row occupies the fewest
+// multiprocessors that can hold two rows, so that one computes while the other moves data. With fewer rows than
 // multiprocessors, blocks share rows so that all are busy.
 
 #include <array>
@@ -44,7 +44,7 @@ std::optional<TypedConfig> elementwise_rows(const Shape& shape, const DeviceInfo
   return if_valid(with_hints(elementwise_default(shape, device), shape, device), shape, device);
 }
 
-/// The number of few long rows decides how many blocks share each of them.
+/// With few long rows, their number decides how many blocks share a row.
 std::optional<TypedConfig> few_long_rows(const Shape& shape, const DeviceInfo& device) {
   if (!shape.few_and_long()) return std::nullopt;
   const std::optional<TypedConfig> cluster = cluster_for_few_rows(shape, device);

@@ -81,7 +81,7 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
     config.lanes = 2;
     config.threads = 64;
   } else if (!shape.shifted() && shape.cols > narrow_cols && shape.column_bytes == 0) {
-    // The lanes of the widest row may be twice those that most rows of the bucket need.
+    // The widest row may have twice the lanes that most rows of the bucket need.
     constexpr double few_idle = 1.15;
     const Shape middle = middle_of_bucket(shape);
     const TypedConfig usual = default_config(middle, device);
@@ -138,7 +138,7 @@ TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo&
   if (shape.few_and_long() && !shape.is_program) return best;
   if (best.variant == Variant::block && best.access != Access::vectors) return best;
   if (best.variant == Variant::warp) return warps_for_capacity(best, shape, device);
-  if (best.reads_twice()) {  // no row is resident, so that what most rows need counts
+  if (best.reads_twice()) {  // no row is resident: fit most rows, not the widest one
     TypedConfig config = default_config(middle_of_bucket(shape), device);
     config.load = best.load;
     return config.variant == best.variant && why_invalid(config, shape, device).empty() ? config : best;

@@ -1,7 +1,7 @@
 #pragma once
-// The default of each variant and of special rows, among which default.cpp chooses. What returns nothing has no default for
-// such rows. Unless a comment says otherwise, configurations are well-formed, but not necessarily valid, and have no cache
-// hints. Internal to templates/row.
+// The default of each variant and of special rows, among which default.cpp chooses. Functions return nothing if they have no
+// default for such rows. Unless a comment says otherwise, configurations are well-formed, but not necessarily valid, and
+// have no cache hints. Internal to templates/row.
 
 #include <cstdint>
 #include <optional>
@@ -38,12 +38,12 @@ std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& 
 /// of 96 bytes a thread"). With cache hints.
 std::optional<TypedConfig> column_block(Access access, const Shape& shape, const DeviceInfo& device);
 
-/// Returns a valid small block for aligned rows of 2 to 4 KiB of 16 bits where memory asks for more loads in flight; nothing
+/// Returns a valid small block for aligned rows of 2 to 4 KiB of 16 bits where memory needs more loads in flight; nothing
 /// for other rows and devices. On an H200, 0.84 to 1.0 of the time of warps. With cache hints.
 std::optional<TypedConfig> small_column_block(const Shape& shape, const DeviceInfo& device);
 
-/// Returns the block to use instead of `most_rows`, the block with the most resident rows. Where memory asks for more loads
-/// in flight, column_block(). Elsewhere, and where there is none, for aligned rows of 16 bits in programs of
+/// Returns the block to use instead of `most_rows`, the block with the most resident rows. Where memory needs more loads in
+/// flight, column_block(). Elsewhere, and where there is none, for aligned rows of 16 bits in programs of
 /// several stages: up to 32 or 64 values in a thread, converted once, because each stage reads them again; longer rows
 /// packed. On an H200, 0.75 to 1.00 of the time of `most_rows` (row_program/NOTES.md, "Programs of several stages convert
 /// again").

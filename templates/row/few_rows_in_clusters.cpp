@@ -26,8 +26,8 @@ bool is_of_bucket(const Shape& shape) noexcept { return shape.actual_cols != 0; 
 /// Each vector in registers of a kernel for a bucket of unaligned rows has code for the ends of the row.
 bool has_code_for_ends(const Shape& shape) noexcept { return is_of_bucket(shape) && shape.shifted(); }
 
-/// Returns clusters to try, the best first: with blocks so small that all rows are on the chip at once. Kernels for buckets
-/// take up to 1.24 of the time of the width's own kernel with three blocks of 256 threads, and up to 1.1 with four.
+/// Returns clusters to try, the best first: with blocks small enough for all rows to be on the chip at once. Kernels for
+/// buckets take up to 1.24 of the time of the width's own kernel with three blocks of 256 threads, and up to 1.1 with four.
 std::vector<Cluster> clusters_of(const Shape& shape, const DeviceInfo& device) {
   if (has_large_blocks(shape)) return {{4, 256, 3}, {8, 256, 3}, {4, 256, 2}, {8, 256, 2}};
   constexpr int most = 4;
@@ -92,7 +92,7 @@ std::optional<TypedConfig> config_of(const Cluster& cluster, bool more, const Sh
   return std::nullopt;
 }
 
-/// Returns whether there are enough rows for clusters to be ahead of grids.
+/// Returns whether there are enough rows for clusters to be faster than grids.
 bool has_enough_rows(const Cluster& cluster, const Shape& shape, const DeviceInfo& device) {
   constexpr double least = 0.48, few = 1.2, usual = 1.5, many = 2.25;  // blocks for each multiprocessor
   constexpr std::int64_t moderate_bytes = 40 << 10, many_bytes = 128 << 10;

@@ -1,6 +1,6 @@
 // Few long rows in grids. With G blocks for each row, a device that holds B blocks at once works on B / G rows at a time. If
 // these are a few more than half of the rows, the second wave leaves the device half idle; with the largest G that fits,
-// each row's exchange waits for the most blocks. So G follows from the number of waves, which is the least for which the
+// each row's exchange waits for the most blocks. So G follows from the number of waves: the smallest number with which the
 // rows of a wave fit into registers and shared memory. Measured on an H100 for 44 shapes (NOTES.md, "Few long rows: as few
 // waves as possible"): 0.55 to 0.97 of the time of the smallest cluster that holds a row, or of a grid whose number of
 // blocks depends only on the columns.
@@ -75,7 +75,7 @@ bool fills_device(const TypedConfig& grid, const Shape& shape, const DeviceInfo&
 std::optional<TypedConfig> wave_default(const Shape& shape, const DeviceInfo& device) {
   constexpr double enough = 0.85;
   constexpr std::int64_t very_few_rows = 2;
-  // Each block of a row asks for the partials of all others: 528 blocks for one row take 1.5 to 1.8 times as long as 132.
+  // Each block of a row reads the partials of all others: 528 blocks for one row take 1.5 to 1.8 times as long as 132.
   if (shape.rows_bucket() <= very_few_rows)
     if (const Wave wave = fewest_waves(256, 1, shape, device); wave.waves == 1)
       return with_hints(wave.config, shape, device);

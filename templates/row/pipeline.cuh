@@ -76,7 +76,8 @@ struct ResultPlace {
       : index(k % results), parity(static_cast<uint32>(k / results) & 1u) {}
 };
 
-/// Control block after the ring. `Info`: what the producer knows of a row; `Part`: partial of a warp; `Result`: for pass 2.
+/// Control block after the ring. `Info`: the producer's information about a row; `Part`: partial of a warp; `Result`: for
+/// pass 2.
 template <typename Geometry, const PipelineConfig& config, typename Info, typename Part, typename Result>
 struct PipelineControl {
   struct alignas(16) Record {
@@ -237,8 +238,8 @@ struct PartsOfChunks {
   }
 };
 
-/// Runs a worker warp: first_pass(k) of the k-th row of this cluster returns what second_pass(k, row) needs; a negative
-/// `row` in it ends the pipeline.
+/// Runs a worker warp: first_pass(k) of the k-th row of this cluster returns the argument `row` of second_pass(k, row); a
+/// negative row in it ends the pipeline.
 template <int ahead, typename Worker>
 __device__ __forceinline__ void work_on_rows(Worker& worker) {
   if constexpr (ahead == 0) {

@@ -68,10 +68,10 @@ struct Shape {
   /// Returns whether the kernel computes a loss without its gradient.
   bool is_loss_alone() const noexcept { return is_loss() && !writes; }
   bool is_masked() const noexcept { return options.mask != Mask::none; }
-  /// Returns whether rows are written that are so few and long that the number of blocks for each of them decides how many
+  /// Returns whether the kernel writes few long rows: the number of blocks for each of them then decides how many
   /// multiprocessors work.
   bool few_and_long() const noexcept;
-  /// Returns whether long rows are read once that may be fewer than multiprocessors.
+  /// Returns whether the kernel reads long rows once and there may be fewer rows than multiprocessors.
   bool few_read_once() const noexcept;
   /// Returns whether elements are f64. Values and sums of a row are double then, as large as two floats.
   bool wide() const noexcept { return input == DType::f64 || computes_in_f64; }
@@ -106,7 +106,7 @@ struct Shape {
   Shape with_vectors_of(int elements) const;
   /// Returns whether rows start and end at pairs of elements.
   bool starts_at_pairs() const noexcept { return !with_vectors_of(2).shifted(); }
-  /// Returns the same problem as the kernel for its bucket sees it.
+  /// Returns the problem of the kernel for its bucket.
   Shape with_capacity() const;
   /// Returns the rows for which the kernel of a capacity is chosen: a power of two, so that few kernels serve all numbers.
   /// Of few long rows, whose number decides the blocks for each of them, there are up to eight buckets an octave:
@@ -130,7 +130,8 @@ struct Shape {
   std::string capacity_class() const;
 
  private:
-  /// Returns the resident bytes of the narrowest row of the bucket: what depends on them is the same for all its widths.
+  /// Returns the resident bytes of the narrowest row of the bucket. Rules use it so that all widths of the bucket have the
+  /// same result.
   std::int64_t least_row_bytes() const noexcept;
 
   /// How all arrays are accessed.

@@ -16,7 +16,7 @@ constexpr int most_of_row = 16;   // blocks
 constexpr int few_needed = 4;     // blocks on each multiprocessor: too few to hide each other's latencies
 constexpr int most_vectors = 16;  // in registers
 
-/// The blocks of a row and of a multiprocessor, and what a thread of them holds in registers.
+/// Blocks of a row and of a multiprocessor, and values that a thread holds in registers.
 struct Blocks {
   int of_row, threads, of_multiprocessor, least;  ///< least: of a multiprocessor
   Registers registers;
@@ -83,7 +83,7 @@ Blocks usual(const Shape& shape, const DeviceInfo& device) {
     blocks.of_multiprocessor = is_narrow(shape) ? 7 : needs_registers(shape) ? 6 : 8;
     blocks.least = 5;
   } else {
-    // Of losses in float32, more of a row fits into the registers of fewer threads.
+    // With losses in float32, more of a row fits into the registers of fewer threads.
     blocks.threads = wide_loss ? 128 : 256;
     blocks.of_multiprocessor = wide_loss ? 6 : 5;
     blocks.least = wide_loss ? 4 : 3;
@@ -100,7 +100,7 @@ bool others_are_faster(const Shape& shape, const DeviceInfo& device) {
   // Many rows that blocks can hold: tails and exchanges hardly count.
   const std::int64_t l2_traffic = shape.traffic_bytes() / device.l2_bytes;
   if (!shape.is_program && l2_traffic >= 4 && row_bytes(shape) <= (l2_traffic < 8 ? moderate_row : long_row)) return true;
-  // Every multiprocessor of a pipeline has about as many of many rows.
+  // A pipeline divides many rows about evenly over multiprocessors.
   return worth_streaming(shape, device) && (shape.rows >= many_rows || (exceeds_blocks(shape) && shape.is_loss()));
 }
 
@@ -147,7 +147,7 @@ std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& de
   if (best.threads == 128 && overlaps_waves(shape, best.of_row, device))
     if (const auto config = down_to(needed_blocks(shape, best.of_row, device) <= many ? 6 : 5, 5, most_vectors, shape))
       return config;
-  // All rows at once, also with more vectors in registers, if few do not wait for a place then.
+  // Prefer all rows at once, even with more vectors in registers, unless few rows would wait.
   if (const int needed = needed_blocks(shape, best.of_row, device); best.threads == 128 && needed <= many) {
     const int first = std::max(best.of_multiprocessor, needed);
     if (const auto config = down_to(first, needed, most_vectors, shape)) return config;

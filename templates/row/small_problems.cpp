@@ -1,7 +1,7 @@
 // Defaults of problems so small that all rows are on the chip at once. Their time is the latency of one row, not bandwidth:
-// few accesses for each thread, so that they are all in flight, and as many threads as that takes. Blocks of a cluster share
-// long rows: their exchange takes about a microsecond less than a grid's. Measured on an H100 (NOTES.md, "Few rows on the
-// chip at once: clusters instead of grids").
+// few accesses for each thread, so that all are in flight, and enough threads. Blocks of a cluster share long rows: their
+// exchange takes about a microsecond less than a grid's. Measured on an H100 (NOTES.md, "Few rows on the chip at once:
+// clusters instead of grids").
 
 #include "templates/row/defaults.h"
 #include "templates/row/geometry.h"

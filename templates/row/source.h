@@ -39,11 +39,11 @@ inline std::vector<std::string> overloads_for_double() { return {"device/double_
 struct Kernels {
   std::string files;                        ///< "softmax/backward_" for softmax/backward_resident.cuh
   std::string function;                     ///< "softmax_backward"
-  std::string steps;                        ///< what they compute for a row, see describe()
+  std::string steps;                        ///< the computation for a row, see describe()
   FeatureTypes features{};                  ///< of RowFeatures, in addition to all row kernels'
   std::string resident_and{};               ///< template arguments of FUNCTION_resident after those above: ", void"
   std::string types = "Types";              ///< first template argument
-  std::string definitions{};                ///< what the constants follow; without them, the struct Types
+  std::string definitions{};                ///< text before the constants; empty: the struct Types
   std::optional<RowAddresses> addresses{};  ///< parameters with addresses of rows, if not addresses_of()
   std::string specialized{};                ///< additional properties they are specialized for: ", weights of bf16"
   std::vector<std::string> overloads{};     ///< included before FILES/...
@@ -59,7 +59,7 @@ std::vector<std::string> overloads(const TypedConfig& config, const Shape& shape
 SourceParts source_parts(const TypedConfig& config, const Shape& shape, const std::string& entry, const Kernels& kernels,
                          const OwnParams& own = {});
 
-/// Describes the algorithm of this configuration and its mapping of threads to rows. `steps`: what it computes for a row,
+/// Describes the algorithm of this configuration and its mapping of threads to rows. `steps`: the computation for a row,
 /// e.g. "the maximum, the sum of exponentials and the result".
 void describe(const TypedConfig& config, const Shape& shape, const std::string& steps, SourceParts& parts);
 

@@ -88,7 +88,7 @@ struct StagedRows {
                           [&](int i) { reinterpret_cast<Element*>(region)[i] = from[i]; });
     return region;
   }
-  /// Loads an array with one element for each row into L1, where the rows find them.
+  /// Loads an array with one element for each row into L1, for later loads by the rows.
   template <typename Element>
   __device__ __forceinline__ void bring_near(const void* array) const {
     constexpr int sector = 32 / static_cast<int>(sizeof(Element));

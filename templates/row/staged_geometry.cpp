@@ -1,4 +1,4 @@
-// Geometries of rows that pass through shared memory: the default, and those that the search tries.
+// Geometries of rows that pass through shared memory: the default and the search space.
 
 #include <algorithm>
 #include <bit>
@@ -17,7 +17,7 @@ constexpr int max_lanes = 32;
 void set_rounds(TypedConfig& config, const Shape& shape, std::int64_t cols, std::int64_t chunk_bytes,
                 const DeviceInfo& device) {
   constexpr int most_rounds = 64;
-  // A last wave with few blocks costs losses more, whose blocks do more once.
+  // A last wave with few blocks costs losses more, because their blocks have more fixed work.
   const int blocks_per_sm = shape.is_loss() && shape.writes ? 24 : 6;
   const std::int64_t at_once = config.threads / config.lanes;
   const auto bytes = static_cast<double>(at_once * cols * size_of(shape.input));

@@ -1,6 +1,6 @@
-// Measured for 105 shapes on an H100 and 80 on an H200 (NOTES.md, "Staggered starts"). Where this rule has a delay, it takes
-// 0.88 to 1.03 of the time of none, 0.97 on average. Half of the loading time is often slower than none; one and a half of
-// it always was.
+// Measured for 105 shapes on an H100 and 80 on an H200 (NOTES.md, "Staggered starts"). Where this rule has a delay, kernels
+// take 0.88 to 1.03 of the time without it, 0.97 on average. Half of the loading time is often slower than no delay; one and
+// a half times always was.
 #include "templates/row/stagger.h"
 
 #include <cmath>
@@ -31,7 +31,7 @@ int default_stagger(const TypedConfig& config, const Shape& shape, const DeviceI
       if (shape.is_program && !is_like_softmax(shape)) return full;
       if (shape.backward()) return narrow ? full : 0;
       if (shape.is_loss()) return narrow && config.blocks_per_row > most_of_narrow_loss ? 0 : full;
-      // Rows that are all resident at once, with room for others, have no others to overlap with.
+      // If all rows are resident at once, with room for more, there is nothing to overlap with.
       return narrow && needed_blocks(shape, config.blocks_per_row, device) >= config.min_blocks ? 0 : full;
     case Variant::block:
       if (row_bytes(shape) < least_row_of_block) return 0;

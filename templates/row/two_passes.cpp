@@ -1,4 +1,4 @@
-// Defaults of kernels that do not keep rows on the chip, and of those that only read.
+// Defaults of kernels that do not keep rows on the chip, and of kernels that only read.
 
 #include <cmath>
 

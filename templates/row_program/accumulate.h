@@ -22,7 +22,8 @@ class Accumulator {
 
   /// Adds the next column. `terms`: one for each operand.
   void add(std::int64_t column, const BoundedOf<Real>* terms);
-  /// Returns what a part of the result may be; outcome k of all parts belongs together. At least one column was added.
+  /// Returns the possible values of a part of the result; outcome k of all parts belongs together. At least one column was
+  /// added.
   Outcomes<Real> outcomes(int part);
   /// Returns the columns that may be the result of an argmax or argmin, in ascending order.
   std::vector<std::int64_t> candidates();

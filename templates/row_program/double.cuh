@@ -1,4 +1,4 @@
-// Programs that compute in double: what row_program/functions.cuh and the templates have for float. The templates find these
+// Functions of programs that compute in double: the counterparts of row_program/functions.cuh. The templates find these
 // overloads if their source includes this file first. Errors are those that the CUDA C++ Programming Guide, "Mathematical
 // functions", states: at most 2 units in the last place.
 #pragma once

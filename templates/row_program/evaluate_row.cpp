@@ -133,7 +133,7 @@ class Row {
       fill(n, 0, 1, 0);
   }
 
-  /// The sum of what may be at a column: a value that only may be adds an interval with 0.
+  /// The sum of the values that may be at a column: an uncertain value adds an interval that contains 0.
   BoundedOf<Real> scatter(const Node& node, std::int64_t column) const {
     BoundedOf<Real> sum{0, 0};
     bool first = true;

@@ -55,7 +55,7 @@ class Search {
   const GatherLimits limits_;
 };
 
-/// Collects what a term is made of at one column.
+/// Collects the operands of a term at one column.
 void add_columns(const Program& program, int index, std::set<int>& seen) {
   const Node& of = program.nodes[static_cast<std::size_t>(index)];
   if (is_rowwise(of.kind) || !seen.insert(index).second) return;

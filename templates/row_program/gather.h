@@ -20,8 +20,8 @@ struct GatherLimits {
 /// terms are 0 in all columns but one: threads load the inputs of that column, and compute its term alone. The column is a
 /// value of the row, of any type; the sum is 0 if it is no column of the row. Other programs are returned as they are.
 ///
-/// Not marked are sums that are no faster that way, because a row has less than a KiB, and sums of inputs that an output
-/// overwrites: another thread may have stored the element.
+/// Two kinds of sums are not marked: in rows of less than a KiB, because it is not faster, and of inputs that an output
+/// overwrites, because another thread may have stored the element.
 Program with_gathers(const Program& program, const GatherLimits& limits, const std::vector<RowProgramInPlace>& in_place);
 
 /// Returns the indices of the marked reductions, in the order of their stages.

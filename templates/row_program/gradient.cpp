@@ -20,7 +20,7 @@ namespace {
 bool is_floating_point(const std::optional<Type>& type) { return !type || *type <= Type::e5m2; }
 bool is_wide(const std::optional<Type>& type) { return !type || *type <= Type::bf16; }
 
-/// Values and their derivatives, by reverse mode: each node's derivative is the sum of what its uses contribute.
+/// Values and their derivatives, by reverse mode: each node's derivative is the sum of its uses' contributions.
 class Gradient {
  public:
   explicit Gradient(const Program& program)

@@ -1,5 +1,5 @@
 #pragma once
-// A problem's program, resolved: what the kernels, the parameters and the reference are made of. Internal to templates/.
+// A problem's program, resolved: the basis of the kernels, the parameters and the reference. Internal to templates/.
 
 #include <string>
 #include <vector>

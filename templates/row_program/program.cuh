@@ -31,7 +31,7 @@ namespace tunesmith {
 template <int number>
 struct OfStage {};
 
-/// What a pass reads.
+/// Arrays that a pass reads.
 struct PassUses {
   unsigned inputs, columns;
   int groups;                         ///< it needs results for groups of columns up to this stage
@@ -164,8 +164,8 @@ struct NoColumnSums {
   __device__ __forceinline__ void include(const Params&, int64, int, const Results&, ElementsInside, bool) const {}
 };
 
-/// Computes and stores the outputs of vector i, which holds what they are made of. `of_kept`: Program::kept values instead
-/// of inputs. `exists`: the row may be stored.
+/// Computes and stores the outputs of vector i from its values. `of_kept`: Program::kept values instead of inputs. `exists`:
+/// the row may be stored.
 template <typename Program, bool of_kept, const RowShape& shape, StoreHint hint, typename Vector, typename Sums>
 __device__ __forceinline__ void finish_vector(const typename Program::Params& params, const Row<shape>& row,
                                               const typename Program::Values& values, int64 column, bool inside, bool exists,

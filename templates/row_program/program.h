@@ -39,7 +39,7 @@ enum class Kind : std::uint8_t {
   full,    ///< [row, col]
 };
 
-/// What a node computes.
+/// The operation of a node.
 enum class Operation : std::uint8_t {
   // Leaves.
   constant,   ///< Node::value

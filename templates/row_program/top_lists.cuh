@@ -5,9 +5,9 @@
 // For 8 columns this is a sixth of the instructions of merging lists in five steps.
 //
 // While a warp reads a long row, its lanes tell each other a bound below which no column can be chosen. Otherwise each lane
-// inserts what is among the largest of its own columns, and its warp waits for it.
+// inserts all that are among the largest of its own columns, while its warp waits.
 //
-// For longer lists, to move a list by one entry in each round costs as much as to merge. A thread that held its own and
+// For longer lists, moving a list by one entry in each round costs as much as merging. A thread that held its own and
 // another lane's list would need more registers than there are. So lanes exchange two entries at a time and merge them at
 // once, and the steps between lanes are a loop: a merge of 64 entries is thousands of instructions.
 #pragma once
@@ -72,7 +72,7 @@ struct OverLanes<TopColumns<k, carried>> {
   }
 
   /// Replaces all columns below a bound that at least k others reach: in each of `groups` groups of lanes, one has as many
-  /// as it takes. What replaces them comes after all columns that reach the bound, and so is never chosen.
+  /// as it takes. The replacements come after all columns that reach the bound, so they are never chosen.
   template <typename Number>
   static __device__ __forceinline__ void raise_bound(Number* partial) {
     constexpr int groups = list_width(k) < 32 ? list_width(k) : 32, of_lane = (k + groups - 1) / groups;

@@ -179,7 +179,7 @@ Config complete_config(const Config& partial, const Shape& shape, const DeviceIn
   Config config = typed.to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   typed = TypedConfig::parse(config);  // rejects unknown fields and values
-  // Pinned threads or lanes must not fail because of the register bound of other ones.
+  // Pinned threads or lanes must not fail because of a register bound for other threads or lanes.
   if (!partial.fields.contains("min_blocks"))
     while (typed.min_blocks > 1 && !why_invalid(typed, shape, device).empty()) --typed.min_blocks;
   if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())

@@ -31,7 +31,7 @@ std::string least_arch(const TypedConfig& config);
 /// Returns the lines that describe a source: columns, dtypes, options, strides.
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape);
 
-/// Describes the algorithm of this configuration and its mapping of threads. `steps`: what it computes while a row is
+/// Describes the algorithm of this configuration and its mapping of threads. `steps`: the computation while a row is
 /// resident, e.g. "the maximum, the sum of exponentials and the result".
 void describe(const TypedConfig& config, const Shape& shape, const std::string& steps, SourceParts& parts);
 

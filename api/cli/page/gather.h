@@ -1,5 +1,5 @@
 #pragma once
-// Collects what a page shows of a tuning. Needs no GPU.
+// Collects the facts of a tuning that a page shows. Needs no GPU.
 
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What `tunesmith tune` prints.
+// Output of `tunesmith tune`.
 
 #include <string>
 #include <vector>

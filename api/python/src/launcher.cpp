@@ -20,7 +20,7 @@ using namespace nb::literals;
 
 namespace {
 
-/// What a call with known layouts does.
+/// The steps of a call with known layouts.
 struct Launch {
   static constexpr int absent = -1;
 

@@ -93,12 +93,12 @@ struct AttentionArrays {
 ///                                     rows after the last sequence affect no result, and theirs are not written
 ///
 /// With kv_lengths, sequence b has kv_lengths[b] keys, read from device memory when the kernel runs, and seq_kv bounds them:
-/// grids follow from seq_kv, so one plan or CUDA graph serves all steps of decoding. Lengths beyond 0 and seq_kv count as
-/// these. Masks take the length as the number of keys: the last query of a sequence is aligned with its last key if causal
-/// is bottom_right. varlen then packs queries alone. Positions after the length are not read, whatever they hold.
+/// grids follow from seq_kv, so one plan or CUDA graph serves all steps of decoding. Lengths are clamped to 0 and seq_kv.
+/// Masks take the length as the number of keys: the last query of a sequence is aligned with its last key if causal is
+/// bottom_right. varlen then packs queries alone. Positions after the length are not read, whatever they hold.
 ///
 /// With page_size, k and v are pools of pages that sequences share, as in a paged KV cache: position j of sequence b is in
-/// slot j % page_size of page block_table[b, j / page_size]. The batch strides of k and v are the distance of two pages.
+/// slot j % page_size of page block_table[b, j / page_size]. The batch stride of k and v is the distance between pages.
 /// Entries of the table that a length does not reach may hold anything; the others are trusted to be pages, in any order and
 /// as often as you like. page_size implies kv_lengths and is compiled in; pages, max_pages and strides are not. Kernels on
 /// sm_90a that load through TMA (wgmma) do not read pages or lengths in device memory yet.

@@ -54,9 +54,9 @@ struct AttentionBackwardArrays {
 ///   daux_a[e]  = sum_bhij ds[i,j] * (derivative of score_mod by aux.a[e])    over all visible pairs, for each array a of
 ///   `daux`
 ///
-/// All fields of the forward problem mean what they mean there; o and lse are its outputs for the same inputs. The gradients
-/// are written; with `accumulate` each of them, dsinks, dslopes and daux included, is added to what its array holds. The sum
-/// is rounded to the array's dtype; wgmma also rounds the gradients before the addition, as autograd does.
+/// Fields of the forward problem keep their meaning; o and lse are its outputs for the same inputs. The gradients are
+/// written; with `accumulate` each of them, dsinks, dslopes and daux included, is added to what its array holds. The sum is
+/// rounded to the array's dtype; wgmma also rounds the gradients before the addition, as autograd does.
 ///
 /// Special cases
 ///   no visible key              dq is 0; a key that no query sees has dk = dv = 0

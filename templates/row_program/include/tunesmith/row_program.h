@@ -109,7 +109,7 @@ struct RowProgramProblem {
   std::int64_t rows = 0;     ///< >= 0
   std::int64_t cols = 1;     ///< >= 0; a tuned kernel is specialized for it. 0: no launch, if all outputs have columns
   DType dtype = DType::f32;  ///< of arrays that the program declares as `float`: f32, f16, bf16 or f64
-  std::vector<RowProgramNumber> numbers{};         ///< numbers without a default, and others than their defaults
+  std::vector<RowProgramNumber> numbers{};         ///< numbers without a default, or with another value
   std::vector<RowProgramOfArray> row_strides{};    ///< elements between rows; absent: length of a row; 0: one row for all
   std::vector<RowProgramInPlace> in_place{};       ///< outputs [row, col] that overwrite an input of the same dtype
   std::vector<RowProgramOfArray> alignments{};     ///< bytes that an address is a multiple of; absent: 16
