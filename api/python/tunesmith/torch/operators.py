@@ -31,8 +31,9 @@ from .launching import (
     register_fake,
     transformable,
 )
+from .layouts import with_strides
 
-__all__ = ["Operator", "sizes_of", "split_list", "types_of"]
+__all__ = ["Operator", "RowOperator", "names_of", "split_list"]
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 _SCHEMA_TYPES = {"bool": "bool", "int": "int", "float": "float", "choice": "str", "str": "str"}
@@ -41,6 +42,16 @@ _PROBE = 1 << 20  # a stride that no default has
 #: Arrays that user functions read, in the order in which the field `aux` declares them.
 _MOD_ARRAYS = "mod_arrays"
 _TEXTS = ("score_mod", "mask_mod")
+
+#: Arrays and fields without a use in PyTorch.
+LEFT_OUT = frozenset(
+    {
+        *("in_place", "gradient", "inner", "nll", "argmax", "num_correct", "check_targets", "mark_ignored", "rstd"),
+        *("mask", "mask_inner", "mask_middle", "valid_cols", "valid_cols_group"),
+        *("block_mask", "dropout_seed", "dropout_offset", "accumulate", "score_mod_grad"),
+        *("f32_dweight", "chunk_tokens", "caller_workspace"),
+    }
+)
 
 Named = dict[str, torch.Tensor | None]
 
@@ -91,7 +102,7 @@ def _dtype_fields(op: str) -> dict[str, str]:
         types = [(choice, _core.operation_arrays(op, {field.name: choice})) for choice in field.choices]
         for i, array in enumerate(types[0][1]):
             if all(arrays[i].dtype == choice for choice, arrays in types):
-                result.setdefault(array.name, field.name)
+                result[array.name] = field.name  # a field of the array's own follows that of all
     return result
 
 
@@ -181,13 +192,14 @@ class Operator:
         name: str,
         op: str = "",
         *,
-        without: Sequence[str] = (),
+        without: Iterable[str] = (),
         also: Sequence[str] = (),
         results: Sequence[str],
         rest: bool = False,
         contiguous: Sequence[str] = (),
     ) -> None:
         self.name, self.op, self.results, self.rest, self.contiguous = name, op or name, tuple(results), rest, contiguous
+        without = {*without, *LEFT_OUT}
         described = {array.name: array for array in _core.operation_arrays(self.op, {})}
         inputs = [name for name, array in described.items() if array.role == "input" and name not in without]
         self.inputs = tuple(inputs)
@@ -195,6 +207,7 @@ class Operator:
         self.enabling = {array: enabling[array] for array in inputs if array in enabling}
         fields = [field for field in _core.operation_fields(self.op) if field.name not in without]
         told = _sizes(self.op) | set(_dtype_fields(self.op).values()) | {field for field, _ in self.enabling.values()}
+        told |= set(inputs)
         self.options = {
             field.name: _default(field)
             for field in fields
@@ -312,10 +325,17 @@ class Operator:
                     return None
         return {**fields, **{name: size for name, size in sizes.items() if fields.get(name) in (None, 1)}}
 
-    def outputs(self, tensors: Named, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the outputs: (shape, dtype), or a tensor on the device "meta"."""
+    def output(self, array: _core.Array, tensors: Named, sizes: Mapping[str, Any], device: torch.device) -> torch.Tensor:
+        """Return an output. sizes: fields, which may be symbolic. device: that of the tensors, or "meta"."""
+        shape = [] if list(array.dims) == ["1"] else [_extent(dim, sizes) for dim in array.dims]
+        return _first(tensors).new_empty(shape, dtype=_TORCH_TYPES[array.dtype], device=device)
+
+    def outputs(
+        self, tensors: Named, fields: Mapping[str, Any], sizes: Mapping[str, Any], device: torch.device
+    ) -> dict[str, torch.Tensor]:
+        """Return the outputs that the fields enable, those that the operator returns first."""
         found = {
-            array.name: (() if list(array.dims) == ["1"] else tuple(array.shape), _TORCH_TYPES[array.dtype])
+            array.name: self.output(array, tensors, sizes, device)
             for array in _core.operation_arrays(self.op, dict(fields))
             if array.role == "output" and array.present
         }
@@ -334,7 +354,8 @@ class Operator:
             fields = self.fields(tensors, named)
             if fields is None:
                 return None
-            return launch(self.op, fields, tensors, self.outputs(tensors, fields), filled=self.filled(tensors))
+            outputs = self.outputs(tensors, fields, fields, torch.device("meta"))
+            return launch(self.op, fields, tensors, outputs, filled=self.filled(tensors))
 
         return prepare
 
@@ -349,31 +370,86 @@ class Operator:
         ]
         mods = arguments[count] if self.has_mods else []
         found = call(self.launcher(*arguments[count + self.has_mods :]), *tensors, *mods)
-        if len(self.results) == 1 and not self.rest:
-            return found if isinstance(found, torch.Tensor) else found[0]
-        found = [found] if isinstance(found, torch.Tensor) else list(found)
-        results = found[: len(self.results)]
-        return (*results, found[len(results) :]) if self.rest else tuple(results)
+        results = [found] if isinstance(found, torch.Tensor) else list(found)
+        for i, name in enumerate(self.results):
+            if name in self.options and not arguments[self._position(name)]:
+                results.insert(i, results[0].new_empty((0,)))
+        return self._returned(results)
 
     def fake(self, *arguments: Any) -> Any:
         """Return results without memory."""
         tensors, options = self.split(arguments)
         fields = self.structure(tensors, options)
-        arrays = _core.operation_arrays(self.op, fields)
-        sizes = {**options, **sizes_of(arrays, tensors)}
-        first = next(tensor for tensor in tensors.values() if tensor is not None)
-        found = {
-            array.name: first.new_empty(
-                [] if list(array.dims) == ["1"] else [_extent(dim, sizes) for dim in array.dims],
-                dtype=_TORCH_TYPES[array.dtype],
-            )
-            for array in arrays
-            if array.role == "output" and array.present
-        }
-        results = [found.pop(name) for name in self.results]
+        sizes = {**options, **self.sizes(tensors, fields)}
+        first = _first(tensors)
+        found = self.outputs(tensors, fields, sizes, first.device)
+        results = [found.pop(name) if name in found else first.new_empty((0,)) for name in self.results]
+        return self._returned([*results, *found.values()])
+
+    def sizes(self, tensors: Named, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the sizes, which may be symbolic, from which the shapes of outputs follow."""
+        return sizes_of(_core.operation_arrays(self.op, dict(fields)), tensors)
+
+    def _position(self, option: str) -> int:
+        return len(self.inputs) + self.has_mods + list(self.options).index(option)
+
+    def _returned(self, outputs: list[torch.Tensor]) -> Any:
+        count = len(self.results)
         if self.rest:
-            return (*results, list(found.values()))
-        return results[0] if len(results) == 1 else tuple(results)
+            return (*outputs[:count], outputs[count:])
+        return outputs[0] if count == 1 else tuple(outputs[:count])
+
+
+class RowOperator(Operator):
+    """An operator over a dimension of tensors of any shape.
+
+    layout: returns the fields of sizes and strides from tensors by name, or None if no kernel reads them. like: the input
+    whose shape outputs of rows and columns have, and whose strides if it is dense; with `packed`, outputs are contiguous.
+    rows: the input whose shape outputs of rows have.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        op: str = "",
+        *,
+        layout: Callable[[Named], dict[str, Any] | None],
+        like: str,
+        packed: bool = False,
+        rows: str = "",
+        **others: Any,
+    ) -> None:
+        self.layout, self.like, self.packed, self.rows = layout, like, packed, rows
+        super().__init__(name, op, **others)
+
+    def fields(self, tensors: Named, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        layout = self.layout(tensors)
+        return None if layout is None else {**self.structure(tensors, options), **layout}
+
+    def sizes(self, tensors: Named, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {}
+
+    def output(self, array: _core.Array, tensors: Named, sizes: Mapping[str, Any], device: torch.device) -> torch.Tensor:
+        like, dtype = tensors[self.like], _TORCH_TYPES[array.dtype]
+        assert like is not None
+        if "cols" in array.dims and not self.packed:
+            return torch.empty_like(like, dtype=dtype, device=device)
+        if "cols" in array.dims:
+            return like.new_empty(like.shape, dtype=dtype, device=device)
+        rows = tensors.get(self.rows)
+        return like.new_empty(() if rows is None or list(array.dims) == ["1"] else rows.shape, dtype=dtype, device=device)
+
+    def run(self, *arguments: Any) -> Any:
+        """Run the operator; results have the strides of `like`, although a copy may have been read."""
+        found = super().run(*arguments)
+        like = arguments[self.inputs.index(self.like)]
+        if self.packed or like.is_contiguous() or not isinstance(found, torch.Tensor) or found.shape != like.shape:
+            return found
+        return with_strides(found, torch.empty_like(like, dtype=found.dtype, device="meta").stride())
+
+
+def _first(tensors: Named) -> torch.Tensor:
+    return next(tensor for tensor in tensors.values() if tensor is not None)
 
 
 def names_of(aux: str) -> list[str]:
