@@ -13,8 +13,10 @@ import torch
 import tunesmith.torch as tt
 from tunesmith.torch import linear_losses, losses, vocab_parallel
 from tunesmith.torch.attention_operators import BACKWARD, FORWARD
+from tunesmith.torch.softmax import FORWARD as SOFTMAXES
 
 COLS = 24
+SOFTMAX = SOFTMAXES["softmax"]
 OPS = torch.ops.tunesmith
 CE = losses.FORWARD.values()
 LINEAR = {"dhidden": True, "dweight": True, "dbias": True}
@@ -41,9 +43,14 @@ def saved() -> tuple[torch.Tensor, ...]:
 
 
 SAMPLES: dict[str, Any] = {
-    "softmax": lambda: (leaf(4, COLS), False, 1.0, False, False, torch.float32),
-    "softmax_backward": lambda: (torch.randn(4, COLS), torch.rand(4, COLS), False, 1.0, False, False, torch.float32),
-    "softmax_out": lambda: (torch.randn(4, COLS), False, 1.0, False, False, torch.empty(4, COLS)),
+    **dict.fromkeys(("softmax", "log_softmax"), lambda: (leaf(4, COLS), *SOFTMAX.values())),
+    **dict.fromkeys(
+        ("softmax_backward", "log_softmax_backward"),
+        lambda: (torch.randn(4, COLS), torch.rand(4, COLS), *SOFTMAX.values()),
+    ),
+    **dict.fromkeys(
+        ("softmax_out", "log_softmax_out"), lambda: (torch.randn(4, COLS), 1.0, False, False, torch.empty(4, COLS))
+    ),
     "rms_norm": lambda: (leaf(4, COLS), leaf(COLS), 1e-6, 0.0),
     "cross_entropy": lambda: (leaf(5, COLS), torch.arange(5), None, *CE),
     "cross_entropy_backward": lambda: (*saved(), None, torch.randn(5), *CE),

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from ..mods import Mod, trace
-from .launching import autocast_dtype, is_transformed, one_line
 from .operators import Named, Operator, names_of
+from .texts import one_line
+from .transforms import autocast_dtype, is_transformed
 
 #: Bounds of lengths that are in device memory.
 _BOUNDS = ("seq_q", "seq_kv")

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from .launching import autocast_dtype, is_eager, is_transformed, needs_grad, reject_gradients
 from .losses import loss_options, upstream
 from .operators import Named, Operator
+from .transforms import autocast_dtype, is_eager, is_transformed, needs_grad, reject_gradients
 
 __all__ = ["linear_cross_entropy"]
 

@@ -7,20 +7,13 @@ from typing import Any
 
 import torch
 
-from .launching import (
-    Gradient,
-    Launcher,
-    by_options,
-    eager_launcher,
-    is_compiling,
-    is_transformed,
-    reject_gradients,
-    wide,
-    wide_dtype,
-)
+from .dtypes import wide, wide_dtype
+from .launchers import Gradient, Launcher, by_options, eager_launcher
 from .layouts import classes_of
-from .operators import Named, Operator, RowOperator
+from .operators import Named, Operator
+from .row_operators import RowOperator
 from .soft_targets import soft_cross_entropy
+from .transforms import is_compiling, is_transformed, reject_gradients
 
 __all__ = ["cross_entropy"]
 

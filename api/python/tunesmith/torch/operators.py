@@ -6,39 +6,32 @@ element types and the flags that enable arrays come from the tensors.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from .. import _core
-from .launching import (
-    DTYPES,
-    Prepare,
-    Prepared,
-    by_options,
-    call,
+from ..described import default_of, dtype_fields, enabling, size_fields, stride_fields
+from .dtypes import DTYPES, TORCH_DTYPES
+from .launchers import Prepare, Prepared, by_options, call, launcher
+from .launching import launch
+from .texts import lines_of
+from .transforms import (
     is_compiling,
     is_eager,
     is_transformed,
-    launch,
-    launcher,
-    lines_of,
     needs_grad,
     no_context,
     no_second_derivative,
-    register_fake,
     transformable,
 )
-from .layouts import with_strides
 
-__all__ = ["Operator", "RowOperator", "names_of", "split_list"]
+__all__ = ["Named", "Operator", "names_of", "register_fake", "split_list"]
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 _SCHEMA_TYPES = {"bool": "bool", "int": "int", "float": "float", "choice": "str", "str": "str"}
-_TORCH_TYPES = {name: dtype for dtype, name in DTYPES.items() if dtype != torch.bool}
-_PROBE = 1 << 20  # a stride that no default has
 #: Arrays that user functions read, in the order in which the field `aux` declares them.
 _MOD_ARRAYS = "mod_arrays"
 _TEXTS = ("score_mod", "mask_mod")
@@ -61,86 +54,29 @@ def split_list(joined: str) -> list[str]:
     return joined.split(";") if joined else []
 
 
-def _default(field: _core.Field) -> Any:
-    """Return the default of a field as an argument; None if it depends on other fields, or if there is none."""
-    if field.kind == "choice":
-        return field.default if field.default in field.choices else None
-    if field.kind == "str":
-        return ""
-    if field.kind == "bool":
-        return field.default == "1"
-    try:
-        return int(field.default) if field.kind == "int" else float(field.default)
-    except ValueError:
-        return None
+def register_fake(operator: str, fake: Callable[..., Any]) -> None:
+    """Register what an operator returns for tensors without memory. Meta tensors go with no others."""
 
+    def checked(*arguments: Any) -> Any:
+        tensors = [one for one in pytree.tree_leaves(arguments) if isinstance(one, torch.Tensor)]
+        for tensor in tensors:
+            if tensor.device != tensors[0].device:
+                raise ValueError(f"{operator} got tensors on {tensors[0].device} and {tensor.device}; expected one device")
+        return fake(*arguments)
 
-@functools.cache
-def _enabling(op: str) -> dict[str, tuple[str, Any]]:
-    """Return the field and its value that enable each optional input, and each optional array with a flag of its own."""
-    usual = {array.name for array in _core.operation_arrays(op, {}) if array.present}
-    found: dict[str, tuple[str, Any]] = {}
-    for field in _core.operation_fields(op):
-        values: list[Any] = [True] if field.kind == "bool" else list(field.choices)
-        if field.kind == "int" and _default(field) is None:
-            values = [1]
-        for value in values:
-            for array in _core.operation_arrays(op, {field.name: value}):
-                # A flag of this name comes before one that enables several arrays.
-                if array.present and array.name not in usual and (array.name not in found or field.name == array.name):
-                    found[array.name] = (field.name, value)
-    return found
-
-
-@functools.cache
-def _dtype_fields(op: str) -> dict[str, str]:
-    """Return the fields that are the element types of arrays."""
-    result: dict[str, str] = {}
-    for field in _core.operation_fields(op):
-        if field.kind != "choice" or not field.name.endswith("dtype"):
-            continue
-        types = [(choice, _core.operation_arrays(op, {field.name: choice})) for choice in field.choices]
-        for i, array in enumerate(types[0][1]):
-            if all(arrays[i].dtype == choice for choice, arrays in types):
-                result[array.name] = field.name  # a field of the array's own follows that of all
-    return result
-
-
-@functools.cache
-def _sizes(op: str) -> set[str]:
-    """Return the fields that the shapes of arrays tell."""
-    ways = [{}, *({field: value} for field, value in _enabling(op).values())]
-    return {dim.split(" + ")[0] for way in ways for array in _core.operation_arrays(op, way) for dim in array.dims}
-
-
-_stride_fields: dict[tuple[str, str, tuple[str, ...]], tuple[str | None, ...]] = {}
-
-
-def _strides_of(op: str, array: _core.Array, fields: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Return the fields of the strides of an array's dimensions; None for a dimension that has none."""
-    key = (op, array.name, tuple(array.dims))
-    if key not in _stride_fields:
-        found: list[str | None] = [None] * len(array.dims)
-        for field in _core.operation_fields(op):
-            if field.name.startswith(f"{array.name}_") and field.name.endswith("_stride"):
-                probed = _core.operation_arrays(op, {**fields, field.name: _PROBE})
-                strides = next(one.strides for one in probed if one.name == array.name)
-                if _PROBE in strides:
-                    found[strides.index(_PROBE)] = field.name
-        _stride_fields[key] = tuple(found)
-    return _stride_fields[key]
+    torch.library.register_fake(f"tunesmith::{operator}", checked)
 
 
 def types_of(op: str, tensors: Mapping[str, torch.Tensor | None]) -> dict[str, str]:
     """Return the fields of element types; raises ValueError for types that the operation does not read."""
     fields: dict[str, str] = {}
-    for array, field in _dtype_fields(op).items():
+    for array, field in dtype_fields(op).items():
         tensor = tensors.get(array)
         if tensor is None or field in fields:
             continue
         choices = next(one.choices for one in _core.operation_fields(op) if one.name == field)
         if tensor.dtype not in DTYPES or DTYPES[tensor.dtype] not in choices:
-            known = ", ".join(str(_TORCH_TYPES[choice]) for choice in choices)
+            known = ", ".join(str(TORCH_DTYPES[choice]) for choice in choices)
             raise ValueError(f"the dtype of {array} is {tensor.dtype}; expected {known}")
         fields[field] = DTYPES[tensor.dtype]
     return fields
@@ -203,13 +139,12 @@ class Operator:
         described = {array.name: array for array in _core.operation_arrays(self.op, {})}
         inputs = [name for name, array in described.items() if array.role == "input" and name not in without]
         self.inputs = tuple(inputs)
-        enabling = _enabling(self.op)
-        self.enabling = {array: enabling[array] for array in inputs if array in enabling}
+        self.enabling = {array: ways[0] for array, ways in enabling(self.op).items() if array in inputs}
         fields = [field for field in _core.operation_fields(self.op) if field.name not in without]
-        told = _sizes(self.op) | set(_dtype_fields(self.op).values()) | {field for field, _ in self.enabling.values()}
+        told = size_fields(self.op) | set(dtype_fields(self.op).values()) | {field for field, _ in self.enabling.values()}
         told |= set(inputs)
         self.options = {
-            field.name: _default(field)
+            field.name: default_of(field)
             for field in fields
             if field.name in also
             or not (field.name in told or field.hidden or field.name.endswith(("_stride", "_alignment", "_dtype")))
@@ -315,7 +250,7 @@ class Operator:
         sizes = sizes_of(arrays, tensors, options)
         for array in arrays:
             tensor = tensors.get(array.name)
-            names = () if tensor is None else _strides_of(self.op, array, fields)
+            names = () if tensor is None else stride_fields(self.op, array, fields)
             if tensor is None or not any(names):
                 continue
             for name, stride, extent in zip(names, tensor.stride(), tensor.shape, strict=True):
@@ -328,7 +263,7 @@ class Operator:
     def output(self, array: _core.Array, tensors: Named, sizes: Mapping[str, Any], device: torch.device) -> torch.Tensor:
         """Return an output. sizes: fields, which may be symbolic. device: that of the tensors, or "meta"."""
         shape = [] if list(array.dims) == ["1"] else [_extent(dim, sizes) for dim in array.dims]
-        return _first(tensors).new_empty(shape, dtype=_TORCH_TYPES[array.dtype], device=device)
+        return _first(tensors).new_empty(shape, dtype=TORCH_DTYPES[array.dtype], device=device)
 
     def outputs(
         self, tensors: Named, fields: Mapping[str, Any], sizes: Mapping[str, Any], device: torch.device
@@ -337,7 +272,7 @@ class Operator:
         found = {
             array.name: self.output(array, tensors, sizes, device)
             for array in _core.operation_arrays(self.op, dict(fields))
-            if array.role == "output" and array.present
+            if array.role == "output" and array.present and tensors.get(array.name) is None
         }
         return {**{name: found[name] for name in self.results if name in found}, **found}
 
@@ -398,54 +333,6 @@ class Operator:
         if self.rest:
             return (*outputs[:count], outputs[count:])
         return outputs[0] if count == 1 else tuple(outputs[:count])
-
-
-class RowOperator(Operator):
-    """An operator over a dimension of tensors of any shape.
-
-    layout: returns the fields of sizes and strides from tensors by name, or None if no kernel reads them. like: the input
-    whose shape outputs of rows and columns have, and whose strides if it is dense; with `packed`, outputs are contiguous.
-    rows: the input whose shape outputs of rows have.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        op: str = "",
-        *,
-        layout: Callable[[Named], dict[str, Any] | None],
-        like: str,
-        packed: bool = False,
-        rows: str = "",
-        **others: Any,
-    ) -> None:
-        self.layout, self.like, self.packed, self.rows = layout, like, packed, rows
-        super().__init__(name, op, **others)
-
-    def fields(self, tensors: Named, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        layout = self.layout(tensors)
-        return None if layout is None else {**self.structure(tensors, options), **layout}
-
-    def sizes(self, tensors: Named, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {}
-
-    def output(self, array: _core.Array, tensors: Named, sizes: Mapping[str, Any], device: torch.device) -> torch.Tensor:
-        like, dtype = tensors[self.like], _TORCH_TYPES[array.dtype]
-        assert like is not None
-        if "cols" in array.dims and not self.packed:
-            return torch.empty_like(like, dtype=dtype, device=device)
-        if "cols" in array.dims:
-            return like.new_empty(like.shape, dtype=dtype, device=device)
-        rows = tensors.get(self.rows)
-        return like.new_empty(() if rows is None or list(array.dims) == ["1"] else rows.shape, dtype=dtype, device=device)
-
-    def run(self, *arguments: Any) -> Any:
-        """Run the operator; results have the strides of `like`, although a copy may have been read."""
-        found = super().run(*arguments)
-        like = arguments[self.inputs.index(self.like)]
-        if self.packed or like.is_contiguous() or not isinstance(found, torch.Tensor) or found.shape != like.shape:
-            return found
-        return with_strides(found, torch.empty_like(like, dtype=found.dtype, device="meta").stride())
 
 
 def _first(tensors: Named) -> torch.Tensor:

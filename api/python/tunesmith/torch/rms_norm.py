@@ -9,20 +9,13 @@ from typing import Any
 import torch
 
 from .. import _core
-from .launching import (
-    DTYPES,
-    Gradient,
-    Launcher,
-    autocast_dtype,
-    by_options,
-    eager_launcher,
-    is_compiling,
-    is_transformed,
-    one_line,
-    wide,
-)
+from .dtypes import DTYPES, wide
+from .launchers import Gradient, Launcher, by_options, eager_launcher
 from .layouts import rows_of
-from .operators import Named, RowOperator
+from .operators import Named
+from .row_operators import RowOperator
+from .texts import one_line
+from .transforms import autocast_dtype, is_compiling, is_transformed
 
 __all__ = ["rms_norm"]
 

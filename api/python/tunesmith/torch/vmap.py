@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 from .. import _core
 from . import losses
 from .attention_operators import BACKWARD, FORWARD
-from .launching import lines_of
 from .operators import Operator
+from .texts import lines_of
 
 _OPS = torch.ops.tunesmith
 

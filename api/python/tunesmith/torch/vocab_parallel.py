@@ -10,7 +10,8 @@ import torch.distributed as dist
 
 from .layouts import rows_of
 from .losses import loss_options
-from .operators import Named, Operator, RowOperator
+from .operators import Named, Operator
+from .row_operators import RowOperator
 
 __all__ = ["vocab_parallel_cross_entropy"]
 
