@@ -28,7 +28,7 @@ from torch.nn import functional
 
 import tunesmith
 import tunesmith.torch as tt
-from tunesmith.torch import native
+from tunesmith.torch import native, operators
 
 ROUNDS, CALLS = 200, 50
 TARGETS_US = {
@@ -42,8 +42,6 @@ TARGETS_US = {
 }
 # The packages' functions have the names of their modules.
 FUNCTIONS = [sys.modules[f"tunesmith.torch.{name}"] for name in ("softmax", "losses", "attention")]
-#: Modules that prepare launches.
-MODULES = [sys.modules[f"tunesmith.torch.{name}"] for name in ("softmax", "losses", "operators")]
 
 
 def synchronize() -> None:
@@ -91,9 +89,8 @@ def make_launches_idle() -> None:
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     plan = SimpleNamespace(launch_target=make(ctypes.addressof(IDLE), b"tunesmith.launch_target", None))
-    for module in MODULES:
-        launch = module.launch
-        module.launch = lambda *a, launch=launch, **k: dataclasses.replace(launch(*a, **k), plan=plan)
+    launch = operators.launch
+    operators.launch = lambda *a, **k: dataclasses.replace(launch(*a, **k), plan=plan)
 
 
 def use_portable_launcher() -> None:
@@ -104,7 +101,7 @@ def use_portable_launcher() -> None:
             if hasattr(module, name):
                 getattr(module, name).cache_clear()
         if hasattr(module, "_plain"):
-            module._plain[:] = [module._eager(logarithm, 1.0, False, False, None) for logarithm in (False, True)]
+            module._plain.update({name: module._eager(name, 1.0, False, False, None) for name in module._plain})
 
 
 def calls(device: str) -> dict[str, tuple[Callable[[], Any], Callable[[], Any], Callable[[], float]]]:

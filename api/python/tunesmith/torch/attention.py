@@ -8,7 +8,8 @@ import torch
 
 from ..mods import Mod
 from .attention_operators import FORWARD, attention_backward, cast, run_attention, score_options
-from .launching import Gradient, Launcher, by_options, eager_launcher, is_compiling
+from .launchers import Gradient, Launcher, by_options, eager_launcher
+from .transforms import is_compiling
 
 __all__ = ["attention"]
 

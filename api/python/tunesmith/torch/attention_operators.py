@@ -9,11 +9,10 @@ from typing import Any
 import torch
 
 from ..mods import Mod, trace
-from .launching import autocast_dtype, is_transformed, one_line
 from .operators import Named, Operator, names_of
+from .texts import one_line
+from .transforms import autocast_dtype, is_transformed
 
-#: Arrays and fields without a use in PyTorch, whose tensors and generators say as much.
-_WITHOUT = ("block_mask", "dropout_seed", "dropout_offset", "dlse", "accumulate", "score_mod_grad")
 #: Bounds of lengths that are in device memory.
 _BOUNDS = ("seq_q", "seq_kv")
 
@@ -35,8 +34,8 @@ class _Attention(Operator):
         return {"o": 0.0, "lse": -math.inf} if "o" in self.results else dict.fromkeys(self.results, 0.0)
 
 
-FORWARD = _Attention("attention", without=_WITHOUT, also=_BOUNDS, results=("o", "lse"))
-BACKWARD = _Attention("attention_backward", without=_WITHOUT, also=_BOUNDS, results=("dq", "dk", "dv"), rest=True)
+FORWARD = _Attention("attention", also=_BOUNDS, results=("o", "lse"))
+BACKWARD = _Attention("attention_backward", without=["dlse"], also=_BOUNDS, results=("dq", "dk", "dv"), rest=True)
 #: The gradients of tensors with one number for each head.
 _OF_HEADS = {"sinks": "dsinks", "alibi_slopes": "dslopes"}
 

@@ -6,41 +6,45 @@ element types and the flags that enable arrays come from the tensors.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from .. import _core
-from .launching import (
-    DTYPES,
-    Prepare,
-    Prepared,
-    by_options,
-    call,
+from ..described import default_of, dtype_fields, enabling, size_fields, stride_fields
+from .dtypes import DTYPES, TORCH_DTYPES
+from .launchers import Prepare, Prepared, by_options, call, launcher
+from .launching import launch
+from .texts import lines_of
+from .transforms import (
     is_compiling,
     is_eager,
     is_transformed,
-    launch,
-    launcher,
-    lines_of,
     needs_grad,
     no_context,
     no_second_derivative,
-    register_fake,
     transformable,
 )
 
-__all__ = ["Operator", "sizes_of", "split_list", "types_of"]
+__all__ = ["Named", "Operator", "names_of", "register_fake", "split_list"]
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 _SCHEMA_TYPES = {"bool": "bool", "int": "int", "float": "float", "choice": "str", "str": "str"}
-_TORCH_TYPES = {name: dtype for dtype, name in DTYPES.items() if dtype != torch.bool}
-_PROBE = 1 << 20  # a stride that no default has
 #: Arrays that user functions read, in the order in which the field `aux` declares them.
 _MOD_ARRAYS = "mod_arrays"
 _TEXTS = ("score_mod", "mask_mod")
+
+#: Arrays and fields without a use in PyTorch.
+LEFT_OUT = frozenset(
+    {
+        *("in_place", "gradient", "inner", "nll", "argmax", "num_correct", "check_targets", "mark_ignored", "rstd"),
+        *("mask", "mask_inner", "mask_middle", "valid_cols", "valid_cols_group"),
+        *("block_mask", "dropout_seed", "dropout_offset", "accumulate", "score_mod_grad"),
+        *("f32_dweight", "chunk_tokens", "caller_workspace"),
+    }
+)
 
 Named = dict[str, torch.Tensor | None]
 
@@ -50,86 +54,29 @@ def split_list(joined: str) -> list[str]:
     return joined.split(";") if joined else []
 
 
-def _default(field: _core.Field) -> Any:
-    """Return the default of a field as an argument; None if it depends on other fields, or if there is none."""
-    if field.kind == "choice":
-        return field.default if field.default in field.choices else None
-    if field.kind == "str":
-        return ""
-    if field.kind == "bool":
-        return field.default == "1"
-    try:
-        return int(field.default) if field.kind == "int" else float(field.default)
-    except ValueError:
-        return None
+def register_fake(operator: str, fake: Callable[..., Any]) -> None:
+    """Register what an operator returns for tensors without memory. Meta tensors go with no others."""
 
+    def checked(*arguments: Any) -> Any:
+        tensors = [one for one in pytree.tree_leaves(arguments) if isinstance(one, torch.Tensor)]
+        for tensor in tensors:
+            if tensor.device != tensors[0].device:
+                raise ValueError(f"{operator} got tensors on {tensors[0].device} and {tensor.device}; expected one device")
+        return fake(*arguments)
 
-@functools.cache
-def _enabling(op: str) -> dict[str, tuple[str, Any]]:
-    """Return the field and its value that enable each optional input, and each optional array with a flag of its own."""
-    usual = {array.name for array in _core.operation_arrays(op, {}) if array.present}
-    found: dict[str, tuple[str, Any]] = {}
-    for field in _core.operation_fields(op):
-        values: list[Any] = [True] if field.kind == "bool" else list(field.choices)
-        if field.kind == "int" and _default(field) is None:
-            values = [1]
-        for value in values:
-            for array in _core.operation_arrays(op, {field.name: value}):
-                # A flag of this name comes before one that enables several arrays.
-                if array.present and array.name not in usual and (array.name not in found or field.name == array.name):
-                    found[array.name] = (field.name, value)
-    return found
-
-
-@functools.cache
-def _dtype_fields(op: str) -> dict[str, str]:
-    """Return the fields that are the element types of arrays."""
-    result: dict[str, str] = {}
-    for field in _core.operation_fields(op):
-        if field.kind != "choice" or not field.name.endswith("dtype"):
-            continue
-        types = [(choice, _core.operation_arrays(op, {field.name: choice})) for choice in field.choices]
-        for i, array in enumerate(types[0][1]):
-            if all(arrays[i].dtype == choice for choice, arrays in types):
-                result.setdefault(array.name, field.name)
-    return result
-
-
-@functools.cache
-def _sizes(op: str) -> set[str]:
-    """Return the fields that the shapes of arrays tell."""
-    ways = [{}, *({field: value} for field, value in _enabling(op).values())]
-    return {dim.split(" + ")[0] for way in ways for array in _core.operation_arrays(op, way) for dim in array.dims}
-
-
-_stride_fields: dict[tuple[str, str, tuple[str, ...]], tuple[str | None, ...]] = {}
-
-
-def _strides_of(op: str, array: _core.Array, fields: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Return the fields of the strides of an array's dimensions; None for a dimension that has none."""
-    key = (op, array.name, tuple(array.dims))
-    if key not in _stride_fields:
-        found: list[str | None] = [None] * len(array.dims)
-        for field in _core.operation_fields(op):
-            if field.name.startswith(f"{array.name}_") and field.name.endswith("_stride"):
-                probed = _core.operation_arrays(op, {**fields, field.name: _PROBE})
-                strides = next(one.strides for one in probed if one.name == array.name)
-                if _PROBE in strides:
-                    found[strides.index(_PROBE)] = field.name
-        _stride_fields[key] = tuple(found)
-    return _stride_fields[key]
+    torch.library.register_fake(f"tunesmith::{operator}", checked)
 
 
 def types_of(op: str, tensors: Mapping[str, torch.Tensor | None]) -> dict[str, str]:
     """Return the fields of element types; raises ValueError for types that the operation does not read."""
     fields: dict[str, str] = {}
-    for array, field in _dtype_fields(op).items():
+    for array, field in dtype_fields(op).items():
         tensor = tensors.get(array)
         if tensor is None or field in fields:
             continue
         choices = next(one.choices for one in _core.operation_fields(op) if one.name == field)
         if tensor.dtype not in DTYPES or DTYPES[tensor.dtype] not in choices:
-            known = ", ".join(str(_TORCH_TYPES[choice]) for choice in choices)
+            known = ", ".join(str(TORCH_DTYPES[choice]) for choice in choices)
             raise ValueError(f"the dtype of {array} is {tensor.dtype}; expected {known}")
         fields[field] = DTYPES[tensor.dtype]
     return fields
@@ -181,22 +128,23 @@ class Operator:
         name: str,
         op: str = "",
         *,
-        without: Sequence[str] = (),
+        without: Iterable[str] = (),
         also: Sequence[str] = (),
         results: Sequence[str],
         rest: bool = False,
         contiguous: Sequence[str] = (),
     ) -> None:
         self.name, self.op, self.results, self.rest, self.contiguous = name, op or name, tuple(results), rest, contiguous
+        without = {*without, *LEFT_OUT}
         described = {array.name: array for array in _core.operation_arrays(self.op, {})}
         inputs = [name for name, array in described.items() if array.role == "input" and name not in without]
         self.inputs = tuple(inputs)
-        enabling = _enabling(self.op)
-        self.enabling = {array: enabling[array] for array in inputs if array in enabling}
+        self.enabling = {array: ways[0] for array, ways in enabling(self.op).items() if array in inputs}
         fields = [field for field in _core.operation_fields(self.op) if field.name not in without]
-        told = _sizes(self.op) | set(_dtype_fields(self.op).values()) | {field for field, _ in self.enabling.values()}
+        told = size_fields(self.op) | set(dtype_fields(self.op).values()) | {field for field, _ in self.enabling.values()}
+        told |= set(inputs)
         self.options = {
-            field.name: _default(field)
+            field.name: default_of(field)
             for field in fields
             if field.name in also
             or not (field.name in told or field.hidden or field.name.endswith(("_stride", "_alignment", "_dtype")))
@@ -302,7 +250,7 @@ class Operator:
         sizes = sizes_of(arrays, tensors, options)
         for array in arrays:
             tensor = tensors.get(array.name)
-            names = () if tensor is None else _strides_of(self.op, array, fields)
+            names = () if tensor is None else stride_fields(self.op, array, fields)
             if tensor is None or not any(names):
                 continue
             for name, stride, extent in zip(names, tensor.stride(), tensor.shape, strict=True):
@@ -312,12 +260,19 @@ class Operator:
                     return None
         return {**fields, **{name: size for name, size in sizes.items() if fields.get(name) in (None, 1)}}
 
-    def outputs(self, tensors: Named, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the outputs: (shape, dtype), or a tensor on the device "meta"."""
+    def output(self, array: _core.Array, tensors: Named, sizes: Mapping[str, Any], device: torch.device) -> torch.Tensor:
+        """Return an output. sizes: fields, which may be symbolic. device: that of the tensors, or "meta"."""
+        shape = [] if list(array.dims) == ["1"] else [_extent(dim, sizes) for dim in array.dims]
+        return _first(tensors).new_empty(shape, dtype=TORCH_DTYPES[array.dtype], device=device)
+
+    def outputs(
+        self, tensors: Named, fields: Mapping[str, Any], sizes: Mapping[str, Any], device: torch.device
+    ) -> dict[str, torch.Tensor]:
+        """Return the outputs that the fields enable, those that the operator returns first."""
         found = {
-            array.name: (() if list(array.dims) == ["1"] else tuple(array.shape), _TORCH_TYPES[array.dtype])
+            array.name: self.output(array, tensors, sizes, device)
             for array in _core.operation_arrays(self.op, dict(fields))
-            if array.role == "output" and array.present
+            if array.role == "output" and array.present and tensors.get(array.name) is None
         }
         return {**{name: found[name] for name in self.results if name in found}, **found}
 
@@ -334,7 +289,8 @@ class Operator:
             fields = self.fields(tensors, named)
             if fields is None:
                 return None
-            return launch(self.op, fields, tensors, self.outputs(tensors, fields), filled=self.filled(tensors))
+            outputs = self.outputs(tensors, fields, fields, torch.device("meta"))
+            return launch(self.op, fields, tensors, outputs, filled=self.filled(tensors))
 
         return prepare
 
@@ -349,31 +305,38 @@ class Operator:
         ]
         mods = arguments[count] if self.has_mods else []
         found = call(self.launcher(*arguments[count + self.has_mods :]), *tensors, *mods)
-        if len(self.results) == 1 and not self.rest:
-            return found if isinstance(found, torch.Tensor) else found[0]
-        found = [found] if isinstance(found, torch.Tensor) else list(found)
-        results = found[: len(self.results)]
-        return (*results, found[len(results) :]) if self.rest else tuple(results)
+        results = [found] if isinstance(found, torch.Tensor) else list(found)
+        for i, name in enumerate(self.results):
+            if name in self.options and not arguments[self._position(name)]:
+                results.insert(i, results[0].new_empty((0,)))
+        return self._returned(results)
 
     def fake(self, *arguments: Any) -> Any:
         """Return results without memory."""
         tensors, options = self.split(arguments)
         fields = self.structure(tensors, options)
-        arrays = _core.operation_arrays(self.op, fields)
-        sizes = {**options, **sizes_of(arrays, tensors)}
-        first = next(tensor for tensor in tensors.values() if tensor is not None)
-        found = {
-            array.name: first.new_empty(
-                [] if list(array.dims) == ["1"] else [_extent(dim, sizes) for dim in array.dims],
-                dtype=_TORCH_TYPES[array.dtype],
-            )
-            for array in arrays
-            if array.role == "output" and array.present
-        }
-        results = [found.pop(name) for name in self.results]
+        sizes = {**options, **self.sizes(tensors, fields)}
+        first = _first(tensors)
+        found = self.outputs(tensors, fields, sizes, first.device)
+        results = [found.pop(name) if name in found else first.new_empty((0,)) for name in self.results]
+        return self._returned([*results, *found.values()])
+
+    def sizes(self, tensors: Named, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the sizes, which may be symbolic, from which the shapes of outputs follow."""
+        return sizes_of(_core.operation_arrays(self.op, dict(fields)), tensors)
+
+    def _position(self, option: str) -> int:
+        return len(self.inputs) + self.has_mods + list(self.options).index(option)
+
+    def _returned(self, outputs: list[torch.Tensor]) -> Any:
+        count = len(self.results)
         if self.rest:
-            return (*results, list(found.values()))
-        return results[0] if len(results) == 1 else tuple(results)
+            return (*outputs[:count], outputs[count:])
+        return outputs[0] if count == 1 else tuple(outputs[:count])
+
+
+def _first(tensors: Named) -> torch.Tensor:
+    return next(tensor for tensor in tensors.values() if tensor is not None)
 
 
 def names_of(aux: str) -> list[str]:

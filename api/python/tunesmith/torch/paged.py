@@ -8,7 +8,8 @@ import torch
 
 from ..mods import Mod
 from .attention_operators import FORWARD, run_attention, score_options
-from .launching import Launcher, autocast_dtype, by_options, eager_launcher, is_compiling, reject_gradients
+from .launchers import Launcher, by_options, eager_launcher
+from .transforms import autocast_dtype, is_compiling, reject_gradients
 from .varlen import check_starts
 
 __all__ = ["paged_attention"]

@@ -9,9 +9,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import _core
+from . import losses
 from .attention_operators import BACKWARD, FORWARD
-from .launching import lines_of
 from .operators import Operator
+from .texts import lines_of
 
 _OPS = torch.ops.tunesmith
 
@@ -80,18 +81,18 @@ def _attention(operator: Operator) -> Rule:
 _OF_BATCH = ("q", "k", "v", "o", "lse", "dout")
 
 
-def _cross_entropy(operator: Callable[..., Any], tensors: int) -> Rule:
-    """Return the rule of an operator whose first arguments have a row each, followed by the class weights."""
+def _cross_entropy(operator: Operator) -> Rule:
+    """Return the rule of an operator whose tensors have a row each, but for the class weights."""
 
     def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
-        weight_dim, reduction = in_dims[tensors], arguments[tensors + 1]
-        if weight_dim is not None or reduction != "none":
-            return looped(operator)(info, in_dims, *arguments)
-        batch = [
-            one if one is None else _expanded(one, dim, info.batch_size)
-            for one, dim in zip(arguments[:tensors], in_dims, strict=False)
-        ]
-        outputs = operator(*batch, *arguments[tensors:])
+        tensors, options = operator.split(arguments)
+        dims = dict(zip(operator.inputs, in_dims, strict=False))
+        if dims.pop("weight") is not None or options["reduction"] != "none":
+            return looped(operator.overload)(info, in_dims, *arguments)
+        for name, dim in dims.items():
+            tensor = tensors[name]
+            tensors[name] = None if tensor is None else _expanded(tensor, dim, info.batch_size)
+        outputs = operator.overload(*operator.arguments(tensors, tuple(options.values())))
         return outputs, pytree.tree_map(lambda _: 0, outputs)
 
     return rule
@@ -138,8 +139,8 @@ _NO_WORDS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr
 
 for _name, _rule in {
     "rms_norm": _rms_norm,
-    "cross_entropy": _cross_entropy(_OPS.cross_entropy, 2),
-    "cross_entropy_backward": _cross_entropy(_OPS.cross_entropy_backward, 5),
+    "cross_entropy": _cross_entropy(losses.FORWARD),
+    "cross_entropy_backward": _cross_entropy(losses.BACKWARD),
     "linear_cross_entropy": looped(_OPS.linear_cross_entropy),
     "linear_cross_entropy_backward": looped(_OPS.linear_cross_entropy_backward),
     "attention": _attention(FORWARD),
