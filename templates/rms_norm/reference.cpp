@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/long_sum.h"
 #include "templates/rms_norm/op.h"
 #include "templates/row/check.h"

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/templates/rms_norm/cases.h"
 
 namespace tunesmith {
