@@ -9,10 +9,10 @@
 #include "api/linear_cross_entropy/arrays.h"
 #include "api/linear_cross_entropy/chunk.h"
 #include "api/linear_cross_entropy/description.h"
+#include "core/half.h"
 #include "jit/workspaces.h"
 #include "templates/cross_entropy/finalize_op.h"
 #include "templates/cross_entropy/upstream_op.h"
-#include "templates/half.h"
 
 namespace tunesmith {
 namespace {

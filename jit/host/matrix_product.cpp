@@ -7,9 +7,9 @@
 #include <cstring>
 #include <limits>
 
+#include "core/half.h"
 #include "jit/host/resident_group.h"
 #include "jit/host/tensor_map.h"
-#include "templates/half.h"
 
 namespace tunesmith::host {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "core/half.h"
 #include "templates/attention/modification.h"
 #include "templates/folded_grid.h"
-#include "templates/half.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::attention {

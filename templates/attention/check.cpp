@@ -8,10 +8,10 @@
 #include <tuple>
 #include <vector>
 
+#include "core/half.h"
 #include "templates/attention/op.h"
 #include "templates/attention/reference.h"
 #include "templates/attention/user_scores.h"
-#include "templates/half.h"
 #include "templates/sampling.h"
 #include "tunesmith/error.h"
 

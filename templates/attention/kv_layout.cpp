@@ -5,9 +5,9 @@
 #include <limits>
 #include <numeric>
 
+#include "core/half.h"
 #include "templates/attention/inputs.h"
 #include "templates/attention/reference.h"
-#include "templates/half.h"
 #include "templates/sampling.h"
 #include "tunesmith/error.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "templates/half.h"
+#include "core/half.h"
 
 namespace tunesmith::attention {
 

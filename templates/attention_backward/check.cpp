@@ -6,9 +6,9 @@
 #include <mutex>
 #include <sstream>
 
+#include "core/half.h"
 #include "templates/attention_backward/op.h"
 #include "templates/attention_backward/reference.h"
-#include "templates/half.h"
 #include "templates/sampling.h"
 #include "tunesmith/error.h"
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/half.h"
 #include "templates/attention/reference.h"
 #include "templates/attention/user_scores.h"
 #include "templates/attention_backward/op.h"
-#include "templates/half.h"
 #include "templates/sampling.h"
 
 namespace tunesmith {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "templates/half.h"
+#include "core/half.h"
 
 namespace tunesmith::attention_backward {
 

@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstring>
 
+#include "core/half.h"
 #include "templates/config_values.h"
 #include "templates/copy/params.cuh"
 #include "templates/eviction.h"
 #include "templates/folded_grid.h"
-#include "templates/half.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {

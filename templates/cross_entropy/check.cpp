@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/half.h"
 #include "templates/cross_entropy/reference.h"
-#include "templates/half.h"
 #include "templates/sampling.h"
 
 namespace tunesmith::cross_entropy {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/sampling.h"
 #include "tunesmith/error.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/row/check.h"
 
 namespace tunesmith::cross_entropy {

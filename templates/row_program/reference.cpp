@@ -5,7 +5,7 @@
 #include <mutex>
 #include <sstream>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/row_program/evaluate.h"
 #include "templates/row_program/op.h"
 #include "templates/sampling.h"

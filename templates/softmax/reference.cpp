@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/long_sum.h"
 #include "templates/row/check.h"
 #include "templates/sampling.h"

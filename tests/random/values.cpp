@@ -3,7 +3,7 @@
 #include <array>
 #include <limits>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/random/case.h"
 #include "tests/random/chance.h"
 #include "tuner/array_layout.h"

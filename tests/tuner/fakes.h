@@ -16,7 +16,7 @@
 #include <set>
 #include <thread>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/tuner/fields_op.h"
 #include "tuner/tune.h"
 

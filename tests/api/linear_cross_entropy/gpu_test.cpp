@@ -9,8 +9,8 @@
 #include <memory>
 
 #include "api/engine/parts.h"
+#include "core/half.h"
 #include "jit/cuda/device.h"
-#include "templates/half.h"
 #include "tests/api/linear_cross_entropy/reference.h"
 #include "tests/support/graph_calls.h"
 #include "tunesmith/buffer.h"

@@ -10,9 +10,9 @@
 #include <numbers>
 #include <set>
 
+#include "core/half.h"
 #include "templates/attention/kernel_source.h"
 #include "templates/attention/settings.h"
-#include "templates/half.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/attention/cases.h"
 #include "tests/templates/attention/mods.h"

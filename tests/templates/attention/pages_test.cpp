@@ -9,7 +9,7 @@
 #include <limits>
 #include <set>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/attention/mods.h"
 #include "tuner/verify.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/softmax/cases.h"
 #include "tunesmith/buffer.h"

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <random>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/row_program/lower_bound.h"
 #include "templates/row_program/parse.h"
 #include "templates/row_program/programs.h"

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/render.h"
 #include "tests/templates/row_program/host_outputs.h"
 #include "tests/templates/row_program/op_cases.h"

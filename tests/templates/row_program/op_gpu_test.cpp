@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/row_program/random.h"
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/row_program/f64_cases.h"

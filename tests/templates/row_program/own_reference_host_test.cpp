@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/row_program/random.h"
 #include "tests/templates/row_program/host_outputs.h"
 #include "tests/templates/row_program/op_cases.h"
