@@ -135,7 +135,7 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   const double rounding = relative_rounding(forward.dtype), denormal = denormal_rounding(forward.dtype);
   const double p = std::exp(score.value - lse);
   const double kept = forward.dropout > 0 ? dropout_.factor(keys.batch, queries.head, query, key) : 1;
-  pair.probability = Bounded{p, p, p * (relative + rounding) + denormal + least_normal}.times(kept);
+  pair.probability = Bounded{p, p, p * (relative + rounding) + denormal + min_normal}.times(kept);
 
   Dot product = dot(queries.dout.row(query), keys.v.row(key), keys.v.columns);
   product.value *= kept;
@@ -145,7 +145,7 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
       p * difference, p * (product.size + delta.size),
       std::fabs(p * difference) * relative +
           p * (1 + relative) * (product.size * sum_error(keys.v.columns) + delta.error + std::fabs(difference) * 0x1p-22)};
-  pair.score_gradient.error += least_normal * (1 + std::fabs(difference));
+  pair.score_gradient.error += min_normal * (1 + std::fabs(difference));
   // wgmma multiplies with the probability that it has rounded for the product with dout.
   pair.score_gradient.error += (p * rounding + denormal) * std::fabs(difference);
   double slope = 1, slope_error = 0;
@@ -188,8 +188,8 @@ std::vector<std::vector<Reference::Score>> Reference::modified(std::vector<atten
 }
 
 std::int64_t Reference::lines_at_once(std::int64_t pairs) const noexcept {
-  constexpr std::int64_t most_pairs = 1 << 18;
-  return settings_.forward.modified() ? std::max<std::int64_t>(1, most_pairs / std::max<std::int64_t>(pairs, 1)) : 1;
+  constexpr std::int64_t max_pairs = 1 << 18;
+  return settings_.forward.modified() ? std::max<std::int64_t>(1, max_pairs / std::max<std::int64_t>(pairs, 1)) : 1;
 }
 
 std::vector<Reference::Line> Reference::of_queries(const KeyHead& keys, const QueryHead& queries,
@@ -263,7 +263,7 @@ void Reference::add_sink_gradient(const QueryHead& queries, Bounded& sum) const 
     const Bounded term = queries.delta[i].times(-weight);
     sum.value += term.value;
     sum.size += term.size;
-    sum.error += term.error + std::fabs(term.value) * relative + least_normal * (1 + std::fabs(queries.delta[i].value));
+    sum.error += term.error + std::fabs(term.value) * relative + min_normal * (1 + std::fabs(queries.delta[i].value));
   }
 }
 
