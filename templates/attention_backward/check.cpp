@@ -63,6 +63,8 @@ struct Outcome {
     const double largest = std::fabs(expected) + bound, half_unit = std::isfinite(largest) ? spacing(dtype, largest) / 2 : 0;
     if (std::isnan(expected) || std::isnan(found))
       error = std::isnan(expected) && std::isnan(found) ? 0 : INFINITY;
+    else if (found == expected)
+      error = 0;
     else if (std::isinf(found))
       error = largest > largest_number(dtype) && (found > 0) == (expected > 0) ? 0 : INFINITY;
     else if (const double beyond = std::fabs(found - expected) - half_unit; beyond > 0)

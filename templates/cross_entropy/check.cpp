@@ -138,6 +138,10 @@ void check_gradient(const Settings& settings, std::span<const HostArray> arrays,
     }
     // Rounding decides between 0 and more than the largest number: nothing is known of exp(x - lse) with the caller's lse.
     if (settings.kind == Kind::backward && reference.logit_error > 0.125) continue;
+    if (!std::isfinite(upstream) || !std::isfinite(dlse)) {  // infinite or NaN, as roundings of the other factors decide
+      comparison.require(!std::isfinite(found), at("dlogits", index, c) + " is finite, and its upstream gradient is not");
+      continue;
+    }
     const Real x = transformed<Real>(settings, logit_at(logits, index, c));
     const Real p = x == -INFINITY ? 0 : std::exp(x - reference.largest - reference.log_sum);
     const double w = weight == nullptr ? 1.0 : read_element(settings.number(), weight->data, c);
