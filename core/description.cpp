@@ -180,15 +180,18 @@ void Description::read_known(const Fields& given) {
 }
 
 void Description::check(const Fields& given) const {
+  const Entry* misplaced = nullptr;  // a value out of range may be why the condition of another field does not hold
   for (const Entry& entry : fields_) {
     const bool is_given = given.contains(entry.name);
-    if (is_given && !entry.facts.only_with.holds) entry.reject_without_condition(*given.find(entry.name));
-    if (is_given) {
+    if (is_given && !entry.facts.only_with.holds) {
+      misplaced = misplaced == nullptr ? &entry : misplaced;
+    } else if (is_given) {
       entry.check(entry.parsed(given));
     } else if (const std::optional<Value> value = entry.get(); value && entry.facts.only_with.holds) {
       entry.check(*value);
     }
   }
+  if (misplaced != nullptr) misplaced->reject_without_condition(*given.find(misplaced->name));
 }
 
 void Description::check_as_given(const Description& defaults) const {
@@ -255,6 +258,16 @@ void Description::resolve() {
     std::optional<Value> value = entry.get();
     if (!value && !facts.follows.text.empty() && facts.only_with.holds) entry.set(*(value = entry.follows()));
     if (value && facts.cap != 0 && std::get<std::int64_t>(*value) > facts.cap) entry.set(facts.cap);
+  }
+}
+
+void Description::check_defaults() const {
+  for (const Entry& entry : fields_) {
+    if (entry.access->kind != FieldKind::integer || entry.facts.follows.text.empty() || !entry.facts.only_with.holds)
+      continue;
+    if (entry.facts.follows.integer <= entry.facts.range.most) continue;
+    const std::optional<Value> value = entry.get();
+    if (value == entry.follows()) entry.check(*value);
   }
 }
 

@@ -14,6 +14,9 @@ inline constexpr std::int64_t max_cols_of_wide_buckets = 2048;
 /// Columns up to which there are at most 40 buckets, of unaligned rows, too: their last one ends here.
 inline constexpr std::int64_t max_cols_of_buckets = 131072;
 
+/// The end of the last bucket: more columns than a row can have.
+inline constexpr std::int64_t max_cols_of_all = std::int64_t{1} << 31;
+
 /// Returns the most columns of the bucket of `cols`: 40 buckets up to 131072 columns.
 constexpr std::int64_t capacity_of(std::int64_t cols) noexcept {
   if (cols <= max_cols_of_first_bucket) return max_cols_of_first_bucket;

@@ -152,7 +152,7 @@ bool Shape::few_read_once() const noexcept {
 std::int64_t Shape::capacity() const noexcept {
   const std::int64_t before = columns_before(*this);
   const std::int64_t least = before > 1 ? min_cols_of_vectors + 1 : 1;
-  const std::int64_t end = capacity_of(std::max(cols + before, least)) - before;
+  const std::int64_t end = std::min(capacity_of(std::max(cols + before, least)) - before, max_cols_of_all);
   return cols <= max_cols_of_buckets && end + before >= max_cols_of_buckets ? max_cols_of_buckets : end;
 }
 

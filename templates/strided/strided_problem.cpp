@@ -28,6 +28,7 @@ Config StridedProblem::default_config(const DeviceInfo& device) const {
 }
 
 Config StridedProblem::complete_config(const DeviceInfo& device, const Config& partial) const {
+  if (partial.fields.empty()) return default_config(device);  // which reports whether there is one
   return strided::complete_config(partial, shape_, device);
 }
 

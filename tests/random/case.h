@@ -54,6 +54,9 @@ const Op& op_of(std::uint64_t seed);
 /// Draws a case from a seed alone: a problem, which may be invalid, a configuration and values.
 RandomCase draw(std::uint64_t seed, const Sizes& sizes, const DeviceInfo& device);
 
+/// Draws some fields of a valid problem again. Returns nothing if the result is invalid.
+ParsedProblemPtr draw_change(const ParsedProblem& problem, std::uint64_t seed, const Sizes& sizes, const DeviceInfo& device);
+
 /// Changes the inputs of a case that runs to what its values are. `arrays` hold edge cases.
 void fill_values(const RandomCase& random_case, const ParsedProblem& problem, std::span<const HostArray> arrays);
 

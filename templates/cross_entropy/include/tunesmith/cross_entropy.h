@@ -167,7 +167,8 @@ struct CrossEntropyProblem {
   constexpr DType output() const noexcept { return out_dtype.value_or(dtype); }
   /// Returns whether the columns of an array are not adjacent.
   constexpr bool strided() const noexcept {
-    return inner != 1 || logits_col_stride.value_or(1) != 1 || dlogits_col_stride.value_or(1) != 1;
+    return inner != 1 || logits_col_stride.value_or(1) != 1 ||
+           (gradient != Gradient::none && dlogits_col_stride.value_or(1) != 1);
   }
   bool operator==(const CrossEntropyProblem&) const = default;
 };
