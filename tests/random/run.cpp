@@ -19,7 +19,7 @@ constexpr int tries_for_same_source = 16, max_of_same_source = 4;
 
 /// Returns whether both have the same source but for comments.
 bool same_code(const SourceParts& a, const SourceParts& b) {
-  return a.main_template == b.main_template && a.constants == b.constants && a.kernels == b.kernels;
+  return a.includes == b.includes && a.constants == b.constants && a.kernels == b.kernels;
 }
 
 }  // namespace
