@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -18,8 +17,8 @@ _UPSTREAM = ("dloss", "dlse")
 
 
 class _Linear(Operator):
-    def fields(self, tensors: Named, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        fields, hidden = super().fields(tensors, options), tensors["hidden"]
+    def fields(self, tensors: Named, structure: dict[str, Any]) -> dict[str, Any] | None:
+        fields, hidden = super().fields(tensors, structure), tensors["hidden"]
         assert fields is not None and hidden is not None
         return {**fields, "caller_workspace": hidden.is_cuda}  # memory on the CPU is not aligned enough
 
