@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# The compiler by CMake's name for it, not by that of Python's build: ccache then finds the objects of `make demo`.
+# CMake's name of the compiler, not the name in Python's build: ccache then finds the objects of `make demo`.
 export CXX=${CXX:-c++}
 rm -rf dist
 python3 -m pip wheel . --quiet --no-deps --wheel-dir dist

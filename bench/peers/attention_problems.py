@@ -33,8 +33,8 @@ class AttentionArrays(family.Arrays):
 class AccuracyArrays(AttentionArrays):
     """Arrays checked by the criterion of FlashAttention's tests.
 
-    The error is at most twice that of PyTorch's own operations in the problem's dtype, plus rounding. Errors are shares of
-    that."""
+    The error is at most twice the error of PyTorch's own operations in the problem's dtype, plus rounding. Errors are
+    shares of this limit."""
 
     def worst_error(self, result, rows, want, dtype, own):
         exact = want["o"]

@@ -154,7 +154,7 @@ def full(cell, inputs, outputs):
 
 
 def reference(cell, inputs):
-    """Returns the results of the first rows in float64, of a gradient those of all rows, which its sums need. None for random
+    """Returns the results of the first rows in float64; of a gradient, all rows, which its sums need. None for random
     results."""
     if cell.case in grids.NUMBERS:
         return None

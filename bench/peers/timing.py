@@ -79,7 +79,7 @@ class Timer:
         return min(8, max(1, math.ceil(1.5 * slowest / self.flush_us)))
 
     def preheat(self, works):
-        """Runs all works until clocks and temperature are those of a busy GPU; a cold one favours whoever runs first.
+        """Runs all works until clocks and temperature settle, as on a busy GPU; a cold GPU favours the work that runs first.
 
         Takes seconds for the first problem, less for the next ones."""
         until, self._preheat_s = time.perf_counter() + self._preheat_s, REHEAT_S

@@ -159,7 +159,7 @@ def first_kernel_ms() -> float:
 
 
 def measure_cuda() -> dict[str, dict[str, float]]:
-    """Return, for each call, its host time with both launchers, that of the raw launch, and that of PyTorch's function."""
+    """Return, for each call, the host times of both launchers, the raw launch and PyTorch's function."""
     results = {}
     for name, (ours, theirs, raw) in calls("cuda").items():
         results[name] = {"ours": host_us(ours), "raw": raw(), "torch": host_us(theirs)}

@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 
 from . import _core
 
-__all__ = ["Described", "arrays_of", "default_of", "dtype_fields", "enabling", "size_fields", "stride_fields"]
+__all__ = [
+    "Described",
+    "alignment_fields",
+    "arrays_of",
+    "default_of",
+    "dtype_fields",
+    "enabling",
+    "size_fields",
+    "stride_fields",
+]
 
 _PROBE = 1 << 20  # a stride that no default has
 
@@ -55,6 +64,12 @@ def dtype_fields(op: str) -> dict[str, tuple[str, list[str]]]:
             if all(arrays[i].dtype == choice for choice, arrays in types):
                 result[array.name] = (field.name, field.choices)
     return result
+
+
+@functools.cache
+def alignment_fields(op: str) -> dict[str, str]:
+    """Return the fields that are the alignments of arrays."""
+    return {array.name: array.alignment_field for array in _core.operation_arrays(op, {}) if array.alignment_field}
 
 
 @functools.cache

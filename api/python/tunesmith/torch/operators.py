@@ -219,14 +219,14 @@ class Operator:
         return [*map(tensors.get, self.inputs), *([list(mods)] if self.has_mods else []), *options]
 
     def split(self, arguments: Sequence[Any]) -> tuple[Named, dict[str, Any]]:
-        """Return tensors by name, those of user functions included, and options by name."""
+        """Return tensors by name, user functions' tensors included, and options by name."""
         count = len(self.inputs)
         options = dict(zip(self.options, arguments[count + self.has_mods :], strict=True))
         mods = arguments[count] if self.has_mods else []
         return self.named(self.inputs, [*arguments[:count], *mods], options), options
 
     def named(self, inputs: Sequence[str], tensors: Sequence[Any], options: Mapping[str, Any]) -> Named:
-        """Return tensors by name; those of user functions follow `inputs`."""
+        """Return tensors by name; the tensors of user functions follow `inputs`."""
         return dict(zip([*inputs, *names_of(options.get("aux", ""))], tensors, strict=False))
 
     # Problems

@@ -44,7 +44,7 @@ def row_program(program: str, *inputs: torch.Tensor, numbers: Mapping[str, float
     with a float64 tensor computes in float64.
 
     An input [row, col] of three dimensions is (rows, cols, inner), such as x.flatten(2) of (batch, class, height, width):
-    each position is a row of the program. Such inputs are read at any strides, and those of two dimensions at any stride
+    each position is a row of the program. Such inputs are read at any strides, and inputs of two dimensions at any stride
     between rows. Outputs are contiguous.
     """
     values = number_texts(numbers or {})
@@ -204,7 +204,7 @@ def _fake(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> Any:
 
 @functools.lru_cache(maxsize=512)
 def _gradient_of(program: str) -> tuple[str, list[str], dict[str, int], list[str], set[str]]:
-    """Return the gradient's text, its inputs, which of them are derivatives of which outputs, its outputs and numbers."""
+    """Return the gradient's text, its inputs, the derivatives among them with their outputs, its outputs and numbers."""
     text = _core.row_program_gradient(lines_of(program))
     forward = [array.name for array in _arrays(program, "f32", "input")]
     inputs = [array.name for array in _arrays(text, "f32", "input")]
@@ -259,7 +259,7 @@ def _backward(ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Any:
 
 
 def _flat(program: str, numbers: str, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Run a program; transforms of torch.func see tensors that are arguments, but not those of a list."""
+    """Run a program; transforms of torch.func see tensors that are arguments, but not tensors in a list."""
     return tuple(torch.ops.tunesmith.row_program(list(inputs), program, numbers))
 
 

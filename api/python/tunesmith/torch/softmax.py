@@ -58,7 +58,7 @@ def softmax(
 ) -> torch.Tensor:
     """softmax(scale * input) along a dimension, as torch.softmax; no dimension takes a copy.
 
-    dtype: of the result; default that of the input, and float32 under autocast. Computed in float32, in float64 if the input
+    dtype: of the result; default the input's, and float32 under autocast. Computed in float32, in float64 if the input
     or the result is of it.
     causal: mask columns after the diagonal of square matrices. safe: fully masked rows give zeros instead of NaN.
     out: a tensor to write to, may be the input; not with autograd.
