@@ -28,7 +28,7 @@ from .transforms import (
     transformable,
 )
 
-__all__ = ["Named", "Operator", "names_of", "register_fake"]
+__all__ = ["Named", "Operator", "names_of", "register_fake", "sizes_of"]
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 _SCHEMA_TYPES = {"bool": "bool", "int": "int", "float": "float", "choice": "str", "str": "str"}

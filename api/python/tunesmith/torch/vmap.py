@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import _core
+from ..described import arrays_of
 from . import losses
 from .attention_operators import BACKWARD, FORWARD
 from .operators import Operator
@@ -100,9 +100,6 @@ def _expanded(tensor: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
     return tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
 
 
-_ROWS, _MORE_ROWS = 3, 5
-
-
 def _row_program(info: Any, in_dims: Any, inputs: Sequence[torch.Tensor], program: str, numbers: str) -> tuple[Any, Any]:
     size, dims = info.batch_size, in_dims[0]
     over_rows = _over_rows(program)
@@ -122,14 +119,10 @@ def _over_rows(program: str) -> list[bool] | None:
     if words & {"row", "rows", "colsum", "uniform"}:
         return None
 
-    def arrays(rows: int) -> list[_core.Array]:
-        return _core.operation_arrays("row_program", {"program": program, "dtype": "f32", "rows": rows, "cols": 4096})
-
-    given = list(zip(arrays(_ROWS), arrays(_MORE_ROWS), strict=True))
-    has_rows = [one.shape != other.shape for one, other in given]
-    if not all(rows for rows, (array, _) in zip(has_rows, given, strict=True) if array.role == "output"):
+    arrays = arrays_of("row_program", (("program", program), ("dtype", "f32")))
+    if not all("rows" in array.dims for array in arrays if array.is_output):
         return None
-    return [rows for rows, (array, _) in zip(has_rows, given, strict=True) if array.role != "output"]
+    return ["rows" in array.dims for array in arrays if not array.is_output]
 
 
 _NO_WORDS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
