@@ -232,6 +232,18 @@ def test_prefill_in_chunks_equals_prefill_at_once() -> None:
         close(part, whole[:, first:last].double(), torch.float32)
 
 
+def test_a_mask_that_reads_a_tensor() -> None:
+    q, cache = small()
+    prefix = torch.tensor([4, 3, 8])
+    o = tt.paged_attention(
+        q, cache.k, cache.v, cache.table, cache.lengths, mask_mod=lambda b, h, q, k: (k < prefix[b]) | (k > 8)
+    )
+    for b in range(3):
+        k, v = cache.keys(b, 7, "bshd")
+        seen = (torch.arange(len(k)) < prefix[b]) | (torch.arange(len(k)) > 8)
+        close(o[b], reference(q[b], k[seen], v[seen], {})[0], torch.float32)
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_compile_has_no_graph_breaks(dynamic: bool) -> None:
     def step(q: Any, k: Any, v: Any, table: Any, lengths: Any, starts: Any) -> Any:
