@@ -25,8 +25,8 @@ class RawKernel {
   RawKernel(Engine& engine, const Plan& plan, const void* x, void* y) : driver_(Driver::open()) {
     const Engine::Parts& parts = engine.parts();
     const Op& op = find_op(plan.problem().op);
-    const Built built = build_binary(*op.parse(plan.problem()), plan.config(), parts.device->info().arch, *parts.compiler,
-                                     *parts.cache, parts.templates);
+    const Built built = build_binary({*op.parse(plan.problem()), plan.config(), parts.templates}, parts.device->info().arch,
+                                     *parts.compiler, *parts.cache);
     image_ = built.binary.image;
     launch_ = op.parse(plan.problem())->launch_plan(plan.config(), parts.device->info());
     cuda::LibraryHandle library = nullptr;

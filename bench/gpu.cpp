@@ -4,7 +4,7 @@
 #include <random>
 #include <string_view>
 
-#include "templates/half.h"
+#include "core/half.h"
 
 namespace tunesmith::bench {
 

@@ -15,7 +15,7 @@ std::map<std::string, std::string> digests_of(const tunesmith::TemplateSet& temp
   for (const auto& [name, content] : templates.files()) {
     digests[name] = templates.digest(name);
     const std::string folder = name.substr(0, name.rfind('/'));
-    if (folder != name) digests[folder] = templates.folder_digest(folder);
+    if (folder != name) digests[folder] = templates.digest(folder);
   }
   return digests;
 }

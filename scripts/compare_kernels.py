@@ -4,8 +4,8 @@
   scripts/compare_kernels.py --old "env TUNESMITH_TEMPLATES=OLD/templates BUILD/tunesmith" --new BUILD/tunesmith [--sample 20]
 
 Renders every shipped tuning record (cache/shipped/records.jsonl) and every line of tests/templates/kernel_variants.txt with
-both commands, compiles them with NVRTC for the record's architecture and compares the instructions, constants and shared
-memory of each entry point. Comments, line numbers and names inside a kernel do not matter. Prints one line per kernel that
+both commands. Where the code differs, compiles both with NVRTC for the record's architecture and compares the instructions,
+constants and shared memory of each entry point. Comments, line numbers and names inside a kernel do not matter. Prints one line per kernel that
 differs, with register counts, then the totals; exits 1 if any differs. Needs no GPU.
 
 --relabel writes the new templates' digest into the shipped records that had the old one and whose kernels are the same.
@@ -131,14 +131,17 @@ def ptx_bodies(library_name, source, arch):
     return bodies
 
 
-def kernels_from(command, problem, library, keep):
-    """Kernels of the problem as this command renders it; compiled once for equal code when `keep` names a folder."""
-    source = render(command, problem)
-    code = "\n".join(line for line in source.splitlines() if not line.startswith(("#line", "//")))
-    kept = keep and pathlib.Path(keep) / (hashlib.sha256((problem[2] + code).encode()).hexdigest() + ".json")
+def code_of(source):
+    """The source without lines that the compiler ignores."""
+    return "\n".join(line for line in source.splitlines() if line and not line.startswith(("#line", "//")))
+
+
+def kernels_from(source, arch, library, keep):
+    """Kernels of a source; compiled once for equal code when `keep` names a folder."""
+    kept = keep and pathlib.Path(keep) / (hashlib.sha256((arch + code_of(source)).encode()).hexdigest() + ".json")
     if kept and kept.exists():
         return {name: tuple(kernel) for name, kernel in json.loads(kept.read_text()).items()}
-    kernels = kernels_of(*compile_to_cubin(library, source, problem[2]))
+    kernels = kernels_of(*compile_to_cubin(library, source, arch))
     if kept:
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(kernels))
@@ -147,8 +150,12 @@ def kernels_from(command, problem, library, keep):
 
 def compare(job):
     problem, options = job
+    arch = problem[2]
     try:
-        old, new = (kernels_from(command, problem, options.nvrtc, options.keep) for command in (options.old, options.new))
+        sources = [render(command, problem) for command in (options.old, options.new)]
+        if code_of(sources[0]) == code_of(sources[1]):
+            return ""
+        old, new = (kernels_from(source, arch, options.nvrtc, options.keep) for source in sources)
     except RuntimeError as error:
         return f"FAILED: {error}"
     lines = []
@@ -158,7 +165,7 @@ def compare(job):
             count = [str(kernel[1]) if kernel else "no kernel" for kernel in (before, after)]
             lines.append([name, f"differs, {count[0]} -> {count[1]} registers"])
     if lines:
-        before, after = (ptx_bodies(options.nvrtc, render(command, problem), problem[2]) for command in (options.old, options.new))
+        before, after = (ptx_bodies(options.nvrtc, source, arch) for source in sources)
         for line in lines:
             if line[0] in before and before[line[0]] == after.get(line[0]):
                 line[1] = "moved"

@@ -11,6 +11,7 @@ namespace tunesmith {
 ///   std::string_view summary_of(const Typed&);              returns one line of help
 ///   std::vector<FieldInfo> config_fields_of(const Typed&);  describes the fields of its configurations
 ///   void complete(Typed&);                                  checks across fields, and makes equal problems identical
+/// Parsed has a static function templates(), which returns Op::templates().
 /// Parsed may have a function of(const Op&, const Typed&) that chooses among several classes.
 /// An internal operation, which help does not list, has a static member `internal`.
 template <typename Typed, typename Parsed>
@@ -23,6 +24,7 @@ class DescribedOp : public Op {
   std::string_view summary() const noexcept override { return summary_of(prototype_); }
   std::vector<FieldInfo> problem_fields() const override { return Description(prototype_).field_infos(); }
   std::vector<FieldInfo> config_fields() const override { return config_fields_of(prototype_); }
+  std::vector<std::string> templates() const override { return Parsed::templates(); }
   bool is_internal() const noexcept override {
     return requires { Typed::internal; };
   }
@@ -40,8 +42,9 @@ class DescribedOp : public Op {
       Description description(typed);
       description.check_as_given(description_of_defaults<Typed>());
       description.resolve();
+      check_extents(typed);
+      description.check_defaults();
     }
-    check_extents(typed);
     complete(typed);
     return parsed(typed);
   }

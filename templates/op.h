@@ -49,12 +49,15 @@ struct Cost {
   double bytes() const noexcept { return bytes_read + bytes_written; }
 };
 
-/// An operation's input to render(): the template to include, and the generated code after it.
+/// An operation's input to render(): the templates to include, and the generated code after them.
 struct SourceParts {
-  std::string main_template;                                         ///< "softmax/resident.cuh"
+  /// {"device/group_of_cluster.cuh", "softmax/resident.cuh"}, in the order in which they are included. The last one defines
+  /// `kernel`; functions of those before it are overloads that it finds.
+  std::vector<std::string> includes;
+  std::string kernel;                                                ///< the main kernel's template: "softmax_resident"
   std::vector<std::pair<std::string, std::string>> specialized_for;  ///< provenance lines, e.g. {"cols", "32000"}
-  std::string algorithm, threads;    ///< the algorithm of this configuration, and the mapping of threads to data
-  std::string least_arch = "sm_75";  ///< minimum architecture
+  std::string algorithm, threads;  ///< the algorithm of this configuration, and the mapping of threads to data
+  std::string min_arch = "sm_75";  ///< minimum architecture
   /// Constexpr objects with designated initializers. User source may follow a #line directive of its own; a line "#line
   /// here" after it becomes a directive that returns to the generated file.
   std::string constants;
@@ -154,8 +157,8 @@ class ParsedProblem {
   virtual Problem verification_problem() const = 0;
   /// Fills all input arrays; deterministic in (problem, seed, kind).
   virtual void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const = 0;
-  /// Replaces inputs that depend on user CUDA functions, such as the outputs of a forward pass, by what they are with these
-  /// functions. Default: there are none.
+  /// Computes inputs that depend on user CUDA functions, such as the outputs of a forward pass, with these functions.
+  /// Default: there are none.
   virtual void complete_inputs(std::span<const HostArray> arrays, const Evaluate& evaluate) const {
     static_cast<void>(arrays), static_cast<void>(evaluate);
   }
@@ -207,6 +210,10 @@ class Op {
   virtual bool is_internal() const noexcept { return false; }
   virtual std::vector<FieldInfo> problem_fields() const = 0;
   virtual std::vector<FieldInfo> config_fields() const = 0;
+  /// Returns what its kernels are made of: the folder of its templates, and the files of other folders that
+  /// SourceParts::includes names. Tuning keys have the digest of all of them, so a record is found from a neighbouring
+  /// n_cols for which other files are candidates.
+  virtual std::vector<std::string> templates() const = 0;
   /// Returns problem_fields(), made on the first call. Thread-safe.
   std::span<const FieldInfo> cached_fields() const;
 

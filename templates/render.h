@@ -10,21 +10,55 @@
 
 namespace tunesmith {
 
-/// Returns one self-contained translation unit: provenance comment, device headers, constants, kernel. It depends only on
-/// what the kernel is specialized for, so problems that differ only in rows share it. `config` must be complete.
-std::string render(const ParsedProblem& problem, const Config& config,
-                   const TemplateSet& templates = TemplateSet::embedded());
-
-/// Returns the kernel alone, for reading: the main template of render(), the constants and the entry points.
-std::string render_kernel(const ParsedProblem& problem, const Config& config,
-                          const TemplateSet& templates = TemplateSet::embedded());
-
 struct SourceFile {
   std::string name, content;  ///< "device/vector.cuh"
 };
-/// Returns the same source as separate files: the reduced headers, and last the file with constants and entry points, which
-/// compiles with `nvcc -I FOLDER`.
-std::vector<SourceFile> render_files(const ParsedProblem& problem, const Config& config,
-                                     const TemplateSet& templates = TemplateSet::embedded());
+
+/// The source of a kernel: what an operation generates for a problem and a configuration, and the templates it includes. It
+/// depends only on what the kernel is specialized for, so problems that differ only in rows share it. Immutable.
+class KernelSource {
+ public:
+  /// `config` must be complete.
+  KernelSource(const ParsedProblem& problem, const Config& config, const TemplateSet& templates = TemplateSet::embedded());
+
+  const Op& op() const noexcept { return op_; }
+  /// Returns the name of its file: "softmax.cu".
+  std::string file() const { return std::string(op_.name()) + ".cu"; }
+  /// Returns 32 hex digits that identify the source. Equal keys mean that render() gives equal sources, up to comments,
+  /// blanks and the division into files of the templates.
+  const std::string& key() const noexcept { return key_; }
+
+  /// Returns one self-contained translation unit: provenance comment, device headers, constants, kernel.
+  std::string render() const;
+  /// Returns the kernel alone, for reading: the template that defines it, the constants and the entry points.
+  std::string render_kernel() const;
+  /// Returns the source without the branches that this configuration does not take, for reading: render(), or the kernel
+  /// alone as in render_kernel(). It compiles to the same machine code and has no #line directives.
+  std::string render_folded(bool kernel_alone) const;
+  /// Returns the same source as separate files: the reduced headers, and last the file with constants and entry points,
+  /// which compiles with `nvcc -I FOLDER`.
+  std::vector<SourceFile> render_files() const;
+
+ private:
+  /// Returns the constants and the entry points.
+  std::string own() const;
+  /// Returns the templates, as far as own() reaches them. `joined`: see keep_reachable().
+  std::string device(bool joined) const;
+  /// Returns the provenance comment, without the line that names the kernel's position.
+  std::string head() const;
+  void append_own(std::string& source) const;
+
+  const Op& op_;
+  const TemplateSet templates_;
+  const std::string config_;
+  const SourceParts parts_;
+  std::string key_;
+};
+
+/// Returns KernelSource::render() of a source that is not used again.
+inline std::string render(const ParsedProblem& problem, const Config& config,
+                          const TemplateSet& templates = TemplateSet::embedded()) {
+  return KernelSource(problem, config, templates).render();
+}
 
 }  // namespace tunesmith

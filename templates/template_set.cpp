@@ -1,6 +1,7 @@
 #include "templates/template_set.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -62,6 +63,13 @@ std::vector<std::string_view> kernels_in(const TemplateSet::Files& files, const 
   return kernels.empty() ? all : kernels;
 }
 
+template <typename Digests>
+std::string hash_of(const Digests& digests) {
+  std::string text;
+  for (const std::string& digest : digests) text += digest + "\n";
+  return hash_hex(text);
+}
+
 }  // namespace
 
 std::string_view quoted_include(std::string_view line) {
@@ -102,27 +110,31 @@ std::string_view TemplateSet::file(std::string_view name) const {
   return it->second;
 }
 
-std::string TemplateSet::flatten(std::string_view name) const {
+std::string TemplateSet::flatten(std::string_view name) const { return flatten(std::array{std::string(name)}); }
+
+std::string TemplateSet::flatten(std::span<const std::string> names) const {
   std::string out;
   std::set<std::string, std::less<>> done;
-  append_flat(*this, name, done, out);
+  for (const std::string& name : names) append_flat(*this, name, done, out);
   return out;
 }
 
 std::string TemplateSet::digest(std::string_view name) const {
-  return contents_->digest(name, [&] { return token_digest(flatten(name)); });
-}
-
-std::string TemplateSet::folder_digest(std::string_view folder) const {
-  return contents_->digest(folder, [&] {
-    const std::vector<std::string_view> kernels = kernels_in(contents_->files, std::string(folder) + "/");
-    if (kernels.empty()) throw Error(ErrorCode::not_found, "template folder '", folder, "' is not in the template set");
+  return contents_->digest(name, [&] {
+    if (contents_->files.contains(name)) return token_digest(flatten(name));
+    const std::vector<std::string_view> kernels = kernels_in(contents_->files, std::string(name) + "/");
+    if (kernels.empty()) throw Error(ErrorCode::not_found, "template '", name, "' is not in the template set");
     std::set<std::string> digests;  // sorted, because file names are ignored
     for (const std::string_view kernel : kernels) digests.insert(digest(kernel));
-    std::string text;
-    for (const std::string& digest : digests) text += digest + "\n";
-    return hash_hex(text);
+    return hash_of(digests);
   });
+}
+
+std::string TemplateSet::digest(std::span<const std::string> names) const {
+  if (names.size() == 1) return digest(names.front());
+  std::vector<std::string> digests;
+  for (const std::string& name : names) digests.push_back(digest(name));
+  return hash_of(digests);
 }
 
 }  // namespace tunesmith

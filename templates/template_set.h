@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,13 +25,15 @@ class TemplateSet {
   std::string_view file(std::string_view name) const;
   /// Returns the file with every #include "..." replaced by that file, each file once, marked by #line directives.
   std::string flatten(std::string_view name) const;
+  /// Returns the same for a file that includes these.
+  std::string flatten(std::span<const std::string> names) const;
 
-  /// Returns 32 hex digits over the tokens of flatten(name): comments, blanks and the division into files are ignored.
+  /// Returns 32 hex digits. Of a file, "softmax/resident.cuh": over the tokens of flatten(name), so comments, blanks and the
+  /// division into files are ignored. Of a folder, "softmax": over the digests of its files that no other template includes.
   /// Throws Error(not_found).
   std::string digest(std::string_view name) const;
-  /// Returns 32 hex digits over all kernels of a folder: for "softmax", over the digests of those files of softmax/ that no
-  /// other template includes. Throws Error(not_found) for a folder without templates.
-  std::string folder_digest(std::string_view folder) const;
+  /// Returns 32 hex digits over the digests of files and folders; for a single one, its digest.
+  std::string digest(std::span<const std::string> names) const;
 
   using Files = std::map<std::string, std::string_view, std::less<>>;
   const Files& files() const noexcept;

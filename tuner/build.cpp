@@ -6,8 +6,6 @@
 #include <utility>
 
 #include "core/hash.h"
-#include "templates/render.h"
-#include "templates/source_key.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -56,10 +54,8 @@ KernelResources parse_resources(const std::string& text) {
   return resources;
 }
 
-Built build_binary(const ParsedProblem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
-                   Cache& cache, const TemplateSet& templates, Keep keep) {
+Built build_binary(const KernelSource& source, const Arch& arch, const Compiler& compiler, Cache& cache, Keep keep) {
   Built built;
-  std::string key;
   std::optional<WorkClaim> claim;  // until the binary is stored
   const auto take = [&](std::optional<BinaryRecord> record) {
     if (!record || record->image.empty()) return false;
@@ -71,8 +67,7 @@ Built build_binary(const ParsedProblem& problem, const Config& config, const Arc
   try {
     {
       const PhaseTimer timer(built.phases.digest_ms);
-      key = source_key(problem, config, templates);
-      built.fingerprint = binary_fingerprint(compiler, arch, key);
+      built.fingerprint = binary_fingerprint(compiler, arch, source.key());
     }
     {
       const PhaseTimer timer(built.phases.lookup_ms);
@@ -82,26 +77,25 @@ Built build_binary(const ParsedProblem& problem, const Config& config, const Arc
         if (take(cache.find_binary(built.fingerprint))) return built;
       }
     }
-    compile(problem, config, arch, compiler, templates, built);
+    compile(source, arch, compiler, built);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::no_compiler) throw;
     const PhaseTimer timer(built.phases.lookup_ms);
-    if (!take(cache.find_binary_of_source(key, name(arch)))) throw;
+    if (!take(cache.find_binary_of_source(source.key(), name(arch)))) throw;
     return built;
   }
   if (keep == Keep::now) {
     const PhaseTimer timer(built.phases.store_ms);
-    keep_binary(problem.op(), built, arch, compiler, cache);
+    keep_binary(source.op(), built, arch, compiler, cache);
   }
   return built;
 }
 
-void compile(const ParsedProblem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
-             const TemplateSet& templates, Built& built) {
-  CompileRequest request{std::string(problem.op().name()) + ".cu", {}, arch};
+void compile(const KernelSource& source, const Arch& arch, const Compiler& compiler, Built& built) {
+  CompileRequest request{source.file(), {}, arch};
   {
     const PhaseTimer timer(built.phases.render_ms);
-    request.source = render(problem, config, templates);
+    request.source = source.render();
   }
   double total_ms = 0;
   {

@@ -1,5 +1,6 @@
 #pragma once
-// (operation, problem, configuration) -> loaded executable, through the cache: the one road from a decision to a kernel.
+// (operation, problem, configuration) -> loaded executable, through the cache: the only path from a configuration to a
+// kernel.
 
 #include <memory>
 #include <string>
@@ -7,8 +8,7 @@
 #include "cache/cache.h"
 #include "jit/compiler.h"
 #include "jit/executable.h"
-#include "templates/op.h"
-#include "templates/template_set.h"
+#include "templates/render.h"
 #include "tuner/phases.h"
 
 namespace tunesmith {
@@ -34,15 +34,14 @@ struct Built {
 /// search over many candidates keeps only those that will be launched again.
 enum class Keep : std::uint8_t { now, later };
 
-/// Takes the binary from the cache, or renders, compiles and stores it. With Keep::now, one process compiles a binary while
-/// others that share the cache file wait for it. Throws what Compiler::compile throws; without a
-/// compiler, any toolchain's binary of the same source and arch will do. Thread-safe.
-Built build_binary(const ParsedProblem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
-                   Cache& cache, const TemplateSet& templates, Keep keep = Keep::now);
+/// Takes the binary of a source from the cache, or renders, compiles and stores it. With Keep::now, one process compiles a
+/// binary while others that share the cache file wait for it. Throws what Compiler::compile throws; without a compiler, any
+/// toolchain's binary of the same source and arch will do. Thread-safe.
+Built build_binary(const KernelSource& source, const Arch& arch, const Compiler& compiler, Cache& cache,
+                   Keep keep = Keep::now);
 /// Renders and compiles, whatever is in the cache, and sets everything in `built` but the fingerprint. Throws what
 /// Compiler::compile throws.
-void compile(const ParsedProblem& problem, const Config& config, const Arch& arch, const Compiler& compiler,
-             const TemplateSet& templates, Built& built);
+void compile(const KernelSource& source, const Arch& arch, const Compiler& compiler, Built& built);
 /// Stores what Keep::later left out; does nothing for a binary that came from the cache.
 void keep_binary(const Op& op, const Built& built, const Arch& arch, const Compiler& compiler, Cache& cache);
 

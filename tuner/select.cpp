@@ -24,15 +24,6 @@ bool is_near(std::int64_t recorded, std::int64_t wanted) {
   return std::fabs(std::log(static_cast<double>(recorded) / static_cast<double>(wanted))) <= std::log(nearest_factor) + 1e-9;
 }
 
-/// Covers every kernel in the folder of the operation, not only those that this problem's candidates use: a record must be
-/// found from a neighbouring n_cols for which the set of sensible kernels differs.
-std::string templates_digest(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates) {
-  const std::string main_template = problem.source_parts(problem.default_config(device)).main_template;
-  const std::size_t folder = main_template.rfind('/');
-  return folder == std::string::npos ? templates.digest(main_template)
-                                     : templates.folder_digest(main_template.substr(0, folder));
-}
-
 }  // namespace
 
 std::string measuring_policy() { return "events,l2-flushed,v1"; }
@@ -49,20 +40,19 @@ TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, con
   key.problem_class = std::move(parts.problem_class);
   key.rows_bucket = parts.rows_bucket;
   key.device_class = device.device_class();
-  key.template_digest = templates_digest(problem, device, templates);
+  key.template_digest = templates.digest(problem.op().templates());
   key.policy = measuring_policy();
   return key;
 }
 
-std::optional<TuningKey> related_key(const ParsedProblem& problem, TuningKey key) {
-  std::string related = problem.key().related_class;
-  if (related.empty()) return std::nullopt;
-  key.problem_class = std::move(related);
+std::optional<TuningKey> related_key(const KeyParts& parts, TuningKey key) {
+  if (parts.related_class.empty()) return std::nullopt;
+  key.problem_class = parts.related_class;
   return key;
 }
 
-std::vector<KnownRecord> known_records(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates,
-                                       Cache& cache, const std::map<std::string, std::string>& provenance) {
+std::vector<KnownRecord> known_records(const ParsedProblem& problem, const TuningKey& key, Cache& cache,
+                                       const std::map<std::string, std::string>& provenance) {
   std::vector<KnownRecord> known;
   const auto add = [&](const TuningRecord& record, Origin origin) {
     try {
@@ -75,7 +65,6 @@ std::vector<KnownRecord> known_records(const ParsedProblem& problem, const Devic
     }
   };
   const KeyParts parts = problem.key();
-  const TuningKey key = tuning_key(problem, device, templates);
   if (const auto record = cache.find_record(key)) add(*record, Origin::exact);
   const std::vector<TuningRecord> near = cache.find_nearest(key, nearest_looked_at);
   // Records of earlier versions, and records that were written by hand, may have any n_cols of the bucket.
@@ -88,7 +77,7 @@ std::vector<KnownRecord> known_records(const ParsedProblem& problem, const Devic
   for (const TuningRecord& record : cache.find_older(key, older_looked_at)) add(record, Origin::older);
   for (const TuningRecord& record : near)
     if (record.key != key && !is_in_bucket(record) && is_near(record.key.n_cols, key.n_cols)) add(record, Origin::nearest);
-  if (const auto related = related_key(problem, key))
+  if (const auto related = related_key(parts, key))
     for (const TuningRecord& record : cache.find_nearest(*related, nearest_looked_at))
       if (is_near(record.key.n_cols, key.n_cols)) add(record, Origin::nearest);
   return known;
@@ -118,7 +107,7 @@ Selection select(const ParsedProblem& problem, const DeviceInfo& device, const s
 Selection select(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates, Cache& cache,
                  Mode mode, const std::map<std::string, std::string>& provenance) {
   if (mode == Mode::off) return select(problem, device, {});
-  return select(problem, device, known_records(problem, device, templates, cache, provenance));
+  return select(problem, device, known_records(problem, tuning_key(problem, device, templates), cache, provenance));
 }
 
 }  // namespace tunesmith

@@ -26,7 +26,7 @@ struct Selection {
 std::string measuring_policy();
 
 /// Returns n_cols of the key under which results are kept: n_cols itself if it is compiled in, else the upper end of its
-/// bucket, of which there are two an octave (half_octave()).
+/// bucket: two buckets an octave (half_octave()).
 std::int64_t tuned_n_cols(const KeyParts& parts) noexcept;
 
 /// Returns the key under which the result for this problem on this device is kept.
@@ -34,7 +34,7 @@ TuningKey tuning_key(const ParsedProblem& problem, const DeviceInfo& device, con
 
 /// Returns the key of the class of problems whose kernels cost alike (KeyParts::related_class), made from the problem's own
 /// key; nothing if there is none.
-std::optional<TuningKey> related_key(const ParsedProblem& problem, TuningKey key);
+std::optional<TuningKey> related_key(const KeyParts& parts, TuningKey key);
 
 /// A record that may be used for a tuning key.
 struct KnownRecord {
@@ -45,11 +45,12 @@ struct KnownRecord {
   double median_us = 0;
 };
 
-/// Returns the records for the tuning key of `problem` in the order of preference: of its bucket, the key's own first; of
-/// older templates; of near n_cols; of related problems with near n_cols. Records whose configuration cannot be read are
-/// left out. `provenance` is the device's present one, compared for staleness. Never throws for what a cache may hold.
-std::vector<KnownRecord> known_records(const ParsedProblem& problem, const DeviceInfo& device, const TemplateSet& templates,
-                                       Cache& cache, const std::map<std::string, std::string>& provenance);
+/// Returns the records for `key`, the tuning key of `problem`, in the order of preference: of its bucket, the key's own
+/// first; of older templates; of near n_cols; of related problems with near n_cols. Records whose configuration cannot be
+/// read are left out. `provenance` is the device's present one, compared for staleness. Never throws for what a cache may
+/// hold.
+std::vector<KnownRecord> known_records(const ParsedProblem& problem, const TuningKey& key, Cache& cache,
+                                       const std::map<std::string, std::string>& provenance);
 
 /// Selects from known_records() of a problem with the same tuning key: the first record that can run this problem, but one
 /// that was measured with its very n_cols before others of its bucket; the default if there is none.

@@ -2,7 +2,7 @@
 
 #include "api/dispatch/bad_targets.h"
 #include "api/engine/parts.h"
-#include "templates/half.h"
+#include "core/half.h"
 #include "tuner/device_memory.h"
 #include "tunesmith/error.h"
 

@@ -13,7 +13,7 @@ namespace {
 
 using Level = EngineOptions::Level;
 
-/// The text of a tuning key, without what is the same for all keys of an engine.
+/// The text of a tuning key, without the parts that all keys of an engine share.
 std::string key_text(const PlanRequest& request) {
   const KeyParts parts = request.problem->key();
   std::string text(request.problem->op().name());
@@ -116,13 +116,14 @@ ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::
     return known;
   }
   if (request.mode == Mode::off) return known;
+  const TuningKey tuning = tuning_key(*request.problem, device, parts_.templates);
   Selection selection;
   {
     // Querying the driver takes milliseconds and is only needed for the message about stale records.
     const bool may_report = parts_.options.log && !reported_stale_;
     const auto provenance = may_report ? parts_.device->provenance() : std::map<std::string, std::string>();
     const PhaseTimer timer(phases.select_ms);
-    known->records = known_records(*request.problem, device, parts_.templates, *parts_.cache, provenance);
+    known->records = known_records(*request.problem, tuning, *parts_.cache, provenance);
     selection = select(*request.problem, device, known->records);
   }
   if (!tunes || selection.origin == Origin::exact) return known;
@@ -145,18 +146,18 @@ ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::
     return known;
   }
   const PhaseTimer timer(phases.tune_ms);
-  const std::optional<WorkClaim> claim = claim_tuning(request, due == Due::tuned, *known);
+  const std::optional<WorkClaim> claim = claim_tuning(request, tuning, due == Due::tuned, *known);
   if (!claim) {
     known->pending = true;
     remember_pending(request, key);
     return known;
   }
-  if (select(*request.problem, device, known->records).origin == Origin::exact) {  // of another process
+  if (select(*request.problem, device, known->records).origin == Origin::exact) {  // another process has tuned it
     const std::lock_guard lock(mutex_);
     pending_.erase(key);
     return known;
   }
-  const Cache::HostClaim host = claim_on_hosts(request, *known);
+  const Cache::HostClaim host = claim_on_hosts(request, tuning, *known);
   if (host.is_elsewhere) {
     known->pending = true;
     remember_pending(request, key);
@@ -169,7 +170,7 @@ ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::
   ++status_.tuned_keys;
   status_.tune_s += tuned->wall_s;
   pending_.erase(key);
-  known->records.insert(known->records.begin(), {tuned_n_cols(request.problem->key()), tuned->config, Origin::exact});
+  known->records.insert(known->records.begin(), {tuning.n_cols, tuned->config, Origin::exact});
   return known;
 }
 

@@ -8,14 +8,13 @@
 #include "api/engine/config_choices.h"
 #include "api/engine/log_text.h"
 #include "templates/render.h"
-#include "templates/source_key.h"
 
 namespace tunesmith {
 namespace {
 
 using Level = EngineOptions::Level;
 
-/// Returns the text of what decides the source, with the configuration.
+/// Returns the text of the fields that decide the source, with the configuration.
 std::string source_fields(const ParsedProblem& problem, const Config& config, std::int64_t capacity) {
   const std::span<const FieldInfo> infos = problem.op().cached_fields();
   std::string text = problem.problem().op;
@@ -32,7 +31,7 @@ std::string source_fields(const ParsedProblem& problem, const Config& config, st
 }
 
 /// Loads a binary. If the device rejects a cached one (for example, of a newer toolchain), compiles it again.
-std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, const Config& config, Built& built) {
+std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, const KernelSource& source, Built& built) {
   const auto timed_load = [&] {
     const PhaseTimer timer(built.phases.load_ms);
     return parts.device->load(built.binary);
@@ -44,16 +43,16 @@ std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, c
     say(parts.options, Level::warning, "the cached binary of ", request.problem->problem().short_text(),
         " cannot be loaded (", error.what(), "); compiling it again");
   }
-  compile(*request.problem, config, parts.device->info().arch, *parts.compiler, parts.templates, built);
+  compile(source, parts.device->info().arch, *parts.compiler, built);
   return timed_load();
 }
 
-/// Renders the source anew, which may differ from an earlier version's in comments.
+/// Returns a function that renders the source anew; comments may differ from an earlier version's.
 std::function<std::string()> rendering(const Engine::Parts& parts, const PlanRequest& request, const Config& config) {
   return [problem = request.problem, config, templates = parts.templates] { return render(*problem, config, templates); };
 }
 
-/// Where the source of a binary comes from: it was rendered just now, or the cache keeps it next to the binary.
+/// Returns a function that fetches a binary's source: just rendered, from the cache, or rendered anew.
 std::function<std::string()> source_of(const Engine::Parts& parts, const PlanRequest& request, const Config& config,
                                        Built& built) {
   if (!built.source.empty()) return [source = std::move(built.source)]() mutable { return std::move(source); };
@@ -64,10 +63,10 @@ std::function<std::string()> source_of(const Engine::Parts& parts, const PlanReq
 }
 
 std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanRequest& request, const Config& config,
-                                          Phases& phases) {
+                                          const KernelSource& source, Phases& phases) {
   const Arch& arch = parts.device->info().arch;
-  Built built = build_binary(*request.problem, config, arch, *parts.compiler, *parts.cache, parts.templates);
-  std::shared_ptr<Module> module = load(parts, request, config, built);
+  Built built = build_binary(source, arch, *parts.compiler, *parts.cache);
+  std::shared_ptr<Module> module = load(parts, request, source, built);
   if (!built.from_cache)
     say(parts.options, Level::info, "compiled ", request.problem->problem().short_text(), " (", config.text(), ") for ",
         name(arch), " in ", built.binary.compile_ms, " ms");
@@ -112,14 +111,13 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
   } else {
     bool built_here = false;
     const auto find_module = [&] {
-      std::string key;
-      {
+      const KernelSource source = [&] {
         const PhaseTimer timer(phases.digest_ms);
-        key = source_key(*request.problem, state->config, parts.templates);
-      }
-      return parts.plans->modules.get(key, [&] {
+        return KernelSource(*request.problem, state->config, parts.templates);
+      }();
+      return parts.plans->modules.get(source.key(), [&] {
         built_here = true;
-        return build(parts, request, state->config, phases);
+        return build(parts, request, state->config, source, phases);
       });
     };
     state->loaded = parts.plans->binaries.get(source_fields(*request.problem, state->config, state->capacity), find_module);

@@ -39,7 +39,8 @@ class AccuracyArrays(BackwardArrays):
     """Arrays checked by the criterion of FlashAttention's tests.
 
     The error of a gradient is at most twice the error of PyTorch's own operations in the problem's dtype, plus rounding.
-    Errors are shares of this limit. With one key, dq and dk are zeros, and PyTorch's too: differences of float32 sums may remain."""
+    Errors are shares of this limit. With one key, dq and dk are zeros, and PyTorch's too: differences of float32 sums may
+    remain."""
     cell: AttentionCell
 
     def cancelled(self):

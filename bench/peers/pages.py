@@ -2,15 +2,15 @@
 
     python3 bench/peers/pages.py --tunesmith build/release/api/cli/tunesmith [--check]
 
-Pages (README.md, bench/results/*.md) are written by hand around sections that this program fills from bench/plots/*.json:
+Pages (README.md, docs/accuracy.md, bench/results/*.md) are written by hand around sections that this program fills from bench/plots/*.json:
 
-    <!-- figures: speeds softmax main -->
+    <!-- figures: brief softmax -->
     ...
     <!-- end of figures -->
 
 The words after "figures:" name a function of sections.py and its arguments. A section names the commit of its figures and
 says whether the kernels have changed since: --tunesmith reports the digests of the current ones. The pictures are drawn as
-well, and the JSON is brought into its form of one line per cell. Needs only Python.
+well, and the JSON is brought into its form of one line per cell. report.py prints all cells. Needs only Python.
 """
 import argparse
 import os
@@ -25,7 +25,7 @@ import sections
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 # Files whose cells are drawn; each picture is drawn from the files of one line. A file that is not there has no picture.
-DRAWN = (("softmax",), ("softmax_backward",), ("cross_entropy",), ("attention",), ("row_programs",), ("cliffs",))
+DRAWN = (("softmax",), ("cross_entropy",), ("attention",), ("row_programs",))
 SECTION = re.compile(r"(<!-- figures: (.+?) -->\n)(.*?)(<!-- end of figures -->)", re.S)
 
 
@@ -33,7 +33,8 @@ def pages(root):
     """Returns the paths of all pages with generated sections."""
     folder = os.path.join(root, "bench", "results")
     found = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".md")]
-    return [os.path.join(root, "README.md"), *found]
+    others = (os.path.join(root, "README.md"), os.path.join(root, "docs", "accuracy.md"))
+    return [*filter(os.path.exists, others), *found]
 
 
 def filled(text, source):

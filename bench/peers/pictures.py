@@ -31,9 +31,8 @@ class Picture:
         extra = (f' stroke-dasharray="{dashes}"' if dashes else "") + (f' opacity="{opacity}"' if opacity != 1 else "")
         self.parts.append(f'<polyline points="{path}" {self._paint("line", colour)} stroke-width="{width}"{extra}/>')
 
-    def dot(self, x, y, radius, colour, filled=True):
-        paint = self._paint("fill", colour) if filled else self._paint("line", colour) + ' stroke-width="1.5"'
-        self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" {paint}/>')
+    def dot(self, x, y, radius, colour):
+        self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" {self._paint("fill", colour)}/>')
 
     def box(self, left, top, right, bottom, colour):
         self.parts.append(f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{max(bottom - top, 0):.1f}" '

@@ -4,11 +4,8 @@
 
 softmax.svg and the like     GB/s over columns, a panel per dtype
 row_programs.svg             share of the copy over columns, a panel per norm
-cliffs.svg                   Tunesmith's share of the copy at every width
 cross_entropy.svg            share of the baseline of every shape, a panel per operation and dtype
 attention.svg                TFLOP/s over positions, a panel per head_dim and mask
-attention_mods.svg           speed over that of flex_attention
-attention_decode.svg         share of the read
 
 The same JSON gives the same bytes. Needs only Python.
 """
@@ -31,7 +28,7 @@ GRIDS = ("main", "long", "backward")
 NORMS = ("rms_norm", "layer_norm")
 LOSSES = {"cross_entropy": "loss", "cross_entropy_fused": "loss and gradient in place", "cross_entropy_backward": "gradient"}
 BARS = {"tunesmith": "orange", "triton": "blue", "compile": "green", "torch": "pale-grey", "quack": "purple",
-        "liger": "pale-purple", "flex": "purple", "cudnn": "green", "cudnn_packed": "pale-green", "flash2": "blue"}
+        "liger": "pale-purple"}
 
 
 def by_dtype(cells):
@@ -41,12 +38,12 @@ def by_dtype(cells):
     return {dtype: found[dtype] for dtype in results.SHORT if dtype in found}
 
 
-def finish(picture, path, title, run, flushed=True, more=""):
+def finish(picture, path, title, run, flushed=True):
     """Adds where and how the figures were measured and saves the picture."""
     facts = [run["gpu"], f"PyTorch {run['torch']}", f"Triton {run['triton']}", run["date"][:10]]
     facts += [f"commit {run['commit']}"] if run.get("commit") else []
     how = "L2 flushed before each launch" if flushed else "GPU preheated, L2 not flushed"
-    picture.notes(f"{', '.join(facts)}. Medians, {how}.{more}")
+    picture.notes(f"{', '.join(facts)}. Medians, {how}.")
     picture.save(path, title)
 
 
@@ -86,31 +83,6 @@ def bandwidth(op, cells, run, path):
     finish(picture, path, f"{op}: bandwidth over columns", run)
 
 
-def cliffs(sweeps, run, path):
-    """Draws a panel per sweep: the share of the copy at every width. Drops of more than 5% are circled."""
-    picture = frame(len(sweeps))
-    picture.head("Share of the copy, every 64 columns, 64 MiB of traffic")
-    shares_of_copy = [results.share(cell) for sweep in sweeps.values() for cell in sweep]
-    low = min(0.8, math.floor(min(shares_of_copy) * 10) / 10)
-    high = max(1.1, math.ceil(max(shares_of_copy) * 10) / 10)
-    for index, ((op, dtype), sweep) in enumerate(sweeps.items()):
-        panel = Panel(picture, index, [cell["cols"] for cell in sweep], low, high)
-        panel.axes(f"{op}, {dtype}", [step / 10 for step in range(round(low * 10), round(high * 10) + 1)], 1)
-        picture.line([(panel.left, panel.y(1)), (panel.left + PANEL, panel.y(1))], "baseline", 5)
-        points = [(panel.x(cell["cols"]), panel.y(results.share(cell))) for cell in sweep]
-        picture.line(points, "orange", 1.4)
-        drops = results.drops(sweep)
-        for drop, _, after in drops:
-            if drop > results.CLIFF:
-                picture.dot(panel.x(after["cols"]), panel.y(results.share(after)), 5, "ink", filled=False)
-        largest = max((drop for drop, _, _ in drops), default=0)
-        panel.labels([("copy", panel.left + PANEL, panel.y(1), "note", False), ("Tunesmith", *points[-1], "orange", True)])
-        picture.text(panel.left + PANEL, panel.top - 12, f"largest drop {100 * largest:.1f}%", size=11, anchor="end")
-    finish(picture, path, "share of the copy over columns", run,
-           more=f" {'Untuned' if run.get('mode') == 'off' else 'Tuned'}. A circle marks a drop of more than 5% from the width "
-                "before.")
-
-
 def norms(cells, run, path):
     """Draws a panel per norm: the share of the copy over columns, a line per implementation."""
     groups = {name: sorted((cell for cell in cells if cell["case"] == name), key=lambda cell: cell["cols"]) for name in NORMS}
@@ -125,7 +97,7 @@ def norms(cells, run, path):
     finish(picture, path, "norms: share of the copy over columns", run)
 
 
-def shares(panels, run, path, title, most, flushed=True):
+def shares(panels, run, path, title, most):
     """Draws a panel per (title, cells, labels of the cells): a group of bars per cell, speeds over the baseline's."""
     picture = frame(max(2, len(panels)))  # the legend needs the width of two panels
     cells = [cell for _, group, _ in panels for cell in group]
@@ -146,7 +118,7 @@ def shares(panels, run, path, title, most, flushed=True):
             picture.box(x, 13, x + 10, 23, colour)
             picture.text(x + 14, 22, results.NAMES[name], bold=name == results.OWN)
             x += 30 + 7 * len(results.NAMES[name])
-    finish(picture, path, title, run, flushed)
+    finish(picture, path, title, run)
 
 
 def losses(cells, run, path):
@@ -174,27 +146,6 @@ def attention(cells, run, path):
     finish(picture, path, "attention forward: TFLOP/s over positions", run, flushed=False)
 
 
-def attention_mods(cells, run, path):
-    """Draws speeds over that of flex_attention, a panel per head_dim."""
-    def label(cell):
-        if not cell["case"]:
-            return ["full" if cell["causal"] == "none" else "causal"]
-        words = cell["case"].replace("document", "docs").split()
-        return words[:2] + (["no mask"] if len(words) > 2 else [])
-
-    panels = []
-    for head_dim in sorted({cell["head_dim"] for cell in cells}):
-        group = [cell for cell in cells if cell["head_dim"] == head_dim]
-        panels.append((f"head_dim {head_dim}", group, list(map(label, group))))
-    shares(panels, run, path, "Modified scores and masks", 4.0, flushed=False)
-
-
-def attention_decode(cells, run, path):
-    """Draws shares of the read."""
-    labels = [[f"{cell['batch']}x{cell['heads']}", f"/{cell['kv_heads']}", f"x {cell['seq_kv']}"] for cell in cells]
-    shares([("K and V, GB/s", cells, labels)], run, path, "Decoding: share of the read", 1.4)
-
-
 def draw(paths, folder):
     """Draws every picture that there are cells for. Returns the files."""
     runs, cells = results.load(paths)
@@ -216,18 +167,13 @@ def draw(paths, folder):
               if cell["op"] in LOSSES and cell["grid"] not in ("quick", "issue", *samples.BYTES) and results.share(cell)]
     if chosen:
         losses(chosen, run_of(chosen[-1]), path_for("cross_entropy"))
-    for grid, name, picture in (("forward", "attention", attention), ("mods", "attention_mods", attention_mods),
-                                ("decode", "attention_decode", attention_decode)):
-        chosen = [cell for cell in cells if (cell["grid"], cell["op"]) == (grid, "attention") and results.share(cell)]
-        if chosen:
-            picture(chosen, run_of(chosen[-1]), path_for(name))
+    chosen = [cell for cell in cells if (cell["grid"], cell["op"]) == ("forward", "attention") and results.share(cell)]
+    if chosen:
+        attention(chosen, run_of(chosen[-1]), path_for("attention"))
     chosen = [cell for cell in cells if (cell["grid"], cell["op"]) == ("norms", "row_program") and cell["case"] in NORMS
               and results.share(cell)]
     if any(len({cell["cols"] for cell in chosen if cell["case"] == name}) > 1 for name in NORMS):
         norms(chosen, run_of(chosen[-1]), path_for("row_programs"))
-    sweeps = {name: sweep for name, sweep in results.sweeps(cells).items() if len(sweep) > 1}
-    if sweeps:
-        cliffs(sweeps, run_of(next(iter(sweeps.values()))[0]), path_for("cliffs"))
     return drawn
 
 

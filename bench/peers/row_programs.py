@@ -24,12 +24,12 @@ import compile_ahead
 import family
 import machine
 import plot
-import program_sections
 import results
 import row_program_grids as grids
 import row_program_peers
 import row_program_problems as problems
 import side_by_side
+import tables
 import timing
 import tunesmith
 from side_by_side import say
@@ -214,7 +214,7 @@ def main():
            "effort": args.effort, "flush_us": bench.timer.flush_us, "missing": missing, "cells": []}
     path = os.path.join(args.out, "row_programs.json")
     stopped = side_by_side.measure_all(cells, bench.measure, lambda cell: say(row(cell)), run, path, started, args.budget)
-    say("\n".join(program_sections.table(run["cells"])))
+    say("\n".join(tables.speeds(run["cells"])))
     measured = {results.key(cell) for cell in run["cells"]}
     left = [str(cell) for cell in cells if cell not in measured]
     if left:

@@ -3,13 +3,11 @@ Python."""
 import os
 
 import kernels
-import program_sections
 import results
 import samples
 import tables
 import targets
 from results import SHORT, over, over_best, share
-from report import TARGET_HEAD
 from targets import geomean
 
 
@@ -36,122 +34,79 @@ class Source:
         return kernels.state(self.run(name), self.digests)
 
 
-STATES = {kernels.CURRENT: "The kernels have not changed since.",
-          kernels.CHANGED: "**The kernels have changed since.**",
-          kernels.UNKNOWN: "**The digest of the kernels was not recorded, so these figures may be older than the kernels.**"}
-
+NOTES = {kernels.CURRENT: "", kernels.CHANGED: " (1)", kernels.UNKNOWN: " (2)"}
+STATES = {kernels.CURRENT: "", kernels.CHANGED: "(1) The kernels have changed since.",
+          kernels.UNKNOWN: "(2) The digest of the kernels was not recorded."}
 NOT_MEASURED = ["Not measured yet."]
-CELL_STATES = {kernels.CURRENT: "their kernels have not changed since.",
-               kernels.CHANGED: "**their kernels have changed since.**",
-               kernels.UNKNOWN: "**the digest of their kernels was not recorded.**"}
 
 
 def commit_of(run):
     return run["commit"].removesuffix("-dirty") + (" with changes" if run["commit"].endswith("-dirty") else "")
 
 
-def of_other_commits(source, name):
-    """Returns a sentence for the cells of each other commit: which they are, and whether they are of the current kernels."""
-    run, groups = source.run(name), {}
-    for cell in run.get("cells", ()):
-        if "commit" in cell:
-            state = kernels.cell_state(run, cell, source.digests)
-            groups.setdefault((cell["commit"], state), []).append(cell)
-    lines = []
-    for (commit, state), cells in groups.items():
-        grids = {}
-        for cell in cells:
-            grids[cell["grid"]] = grids.get(cell["grid"], 0) + 1
-        of = ", ".join(f"{count} of the grid {grid}" for grid, count in grids.items())
-        lines.append(f"{len(cells)} cells are of {commit} ({of}): {CELL_STATES[state]}")
-    return lines
+def states_of(source, name, cells):
+    """Returns "9e5f5d8, 3d4acc0 (1)": the commits of cells of one file; (1) and (2) as in NOTES."""
+    run, commits = source.run(name), {}
+    for cell in cells:
+        commits.setdefault(cell.get("commit") or commit_of(run), set()).add(kernels.cell_state(run, cell, source.digests))
+    return ", ".join(commit + "".join(NOTES[state] for state in NOTES if state in found) for commit, found in commits.items())
 
 
-def measured(source, *names):
-    """Where, when and how each file's figures were measured, and whether they are of the current kernels."""
-    lines = []
-    for name in names:
+def explained(lines):
+    """Adds what (1) and (2) mean to the lines that have them."""
+    text = "\n".join(lines)
+    return lines + [line for state, words in STATES.items() if NOTES[state] and NOTES[state] in text for line in ("", words)]
+
+
+def speed_text(cells):
+    """Returns the highest speed with its unit."""
+    return f"{max(map(results.speed, cells)):.0f} {'TFLOP/s' if cells[0].get('flops') else 'GB/s'}"
+
+
+def brief(source, *names):
+    """The table of a page: a row per grid and operation. A name that ends with ":" has one row for the whole file."""
+    rows = []
+    for word in names:
+        name, groups = word.removesuffix(":"), {}
         if not source.has(name):
             return NOT_MEASURED
-        run = source.run(name)
-        facts = [run["gpu"], f"driver {run['driver_version']}", f"PyTorch {run['torch']}", f"Triton {run['triton']}"]
-        facts += [f"cuDNN {run['cudnn']}"] if run.get("cudnn") else []
-        line = f"Measured at {commit_of(run)} on {run['date'][:10]} ({', '.join(facts)}). {STATES[source.state(name)]}"
-        line += "".join(" " + other for other in of_other_commits(source, name))
-        line += f" Note: {run['note']}." if run.get("note") else ""
-        line += f" The run {run['stopped']}." if run.get("stopped") else ""
-        lines += [line, "", "```", *(part.strip() for part in run["command"].split("; ")), "```", ""]
-        for past in run.get("earlier", ()):
-            gpu = f", {past['gpu']}" if past.get("gpu", run["gpu"]) != run["gpu"] else ""
-            lines += [f"Cells of {past['commit']}, {past['date'][:10]}{gpu}:", "", "```",
-                      *(part.strip() for part in past["command"].split("; ")), "```", ""]
-    return lines[:-1]
+        gpu = source.run(name)["gpu"].split()[1]
+        for cell in source.cells(name):
+            if cell["us"].get(results.OWN):
+                groups.setdefault(("all", "") if word.endswith(":") else (cell["grid"], cell["op"]), []).append(cell)
+        for (grid, op), cells in groups.items():
+            ops = ", ".join(dict.fromkeys(cell["op"] for cell in cells))
+            shares = [share(cell) for cell in cells if share(cell)]
+            peers = [over_best(cell) for cell in cells if over_best(cell)]
+            mean_and_least = [f"{geomean(values):.3f} | {min(values):.3f}" if values else "- | -" for values in (shares, peers)]
+            rows.append([ops, grid, gpu, str(len(cells)), speed_text(cells), *mean_and_least, states_of(source, name, cells)])
+    return explained(tables.markdown(["operation", "grid", "GPU", "cells", "highest speed", "share of the baseline", "lowest",
+                                      "speed over the best peer", "lowest", "measured at"], rows))
 
 
-def speeds(source, name, grid, *ops):
-    """Speeds of a file's cells of one grid."""
-    cells = [cell for cell in source.cells(name, grid) if cell["us"] and (not ops or cell["op"] in ops)]
-    return tables.speeds(cells) if cells else NOT_MEASURED
+def commands(source, *names):
+    """The command of each file's last run."""
+    names = [name.removesuffix(":") for name in names if source.has(name.removesuffix(":"))]
+    lines = dict.fromkeys(part.strip() for name in names for part in source.run(name)["command"].split("; "))
+    return ["```", *lines, "```"]
 
 
-def distribution(source, name):
-    """Shares of the baseline over the shapes that a seed drew."""
-    return tables.distribution(source.cells(name, samples.GRID)) or NOT_MEASURED
-
-
-def errors(source, name, grid):
-    """Errors of a file's cells that are checked and not timed."""
-    cells = source.cells(name, grid)
-    return tables.errors(cells) if cells else NOT_MEASURED
-
-
-def largest_errors(source, name, grid):
-    """Largest error of each implementation."""
-    cells = source.cells(name, grid)
-    found = {peer: max(cell["error"].get(peer, 0) for cell in cells) for peer in tables.names_of(cells)}
-    return ["Largest errors: " + ", ".join(f"{results.NAMES[peer]} {error:.2f}" for peer, error in found.items()) + "."]
-
-
-def means(source, *names):
-    """Means and lowest cells of several files."""
-    return tables.averages([cell for name in names for cell in source.cells(name)])
-
-
-def all_targets(source, *names):
-    """Targets of the cells of several files. If a problem occurs twice, the later file counts."""
-    cells = {results.key(cell): cell for name in names for cell in source.cells(name)}
-    return TARGET_HEAD + targets.target_lines(list(cells.values()))
-
-
-def left_out(source, *names):
-    """What was not measured, and why."""
-    return tables.left_out([cell for name in names for cell in source.cells(name)])
-
-
-def costs(source, name):
-    """Time of modifications over the plain kernel's."""
-    return tables.costs(source.cells(name))
-
-
-def cliffs(source, name):
-    """Largest drop, mean and lowest share of each sweep."""
-    lines = []
-    for (op, dtype), sweep in results.sweeps(source.cells(name)).items():
-        drop, before, after = max(results.drops(sweep), key=lambda entry: entry[0])
-        lowest = min(sweep, key=share)
-        lines.append(f"- {op} {SHORT[dtype]}, {sweep[0]['cols']} to {sweep[-1]['cols']} columns, "
-                     f"{'untuned' if source.run(name)['mode'] == 'off' else 'tuned'}: {geomean(list(map(share, sweep))):.3f} "
-                     f"of the copy on average, {share(lowest):.3f} at the lowest ({lowest['cols']} columns). The largest drop "
-                     f"from one width to the next is {100 * drop:.1f}% ({before['cols']} to {after['cols']}).")
-    return lines
+def misses(source, *names):
+    """The targets that are missed, and how many are met. If a problem occurs twice, the later file counts."""
+    found = targets.target_results(list({results.key(cell): cell for name in names for cell in source.cells(name)}.values()))
+    count = {met: sum(result.met is met for result in found) for met in (True, False, None)}
+    lines = [f"{count[True]} targets are met, {count[False]} missed, {count[None]} not measured."]
+    lines += [f"- {result.title}: lowest {result.lowest}, mean {result.mean}. {result.verdict.replace('**', '').capitalize()}."
+              for result in found if result.met is False]
+    return [lines[0], "", *lines[1:]] if lines[1:] else lines
 
 
 def row_accuracy(source, name):
-    return tables.row_accuracy(source.run(name)["cells"])
+    return explained([*tables.row_accuracy(source.run(name)["cells"]), "", f"At {commit_of(source.run(name))}{NOTES[source.state(name)]}."])
 
 
 def loss_accuracy(source, name):
-    return tables.loss_accuracy(source.run(name)["losses"])
+    return explained([*tables.loss_accuracy(source.run(name)["losses"]), "", f"At {commit_of(source.run(name))}{NOTES[source.state(name)]}."])
 
 
 def linear(source, name):
@@ -159,8 +114,9 @@ def linear(source, name):
     lines = []
     for record in source.cells(name):
         lines += [f"{record['tokens']} tokens, {record['hidden']} hidden, {record['vocab']} classes, "
-                  f"{SHORT[record['dtype']]}:", "", *tables.linear(record), ""]
-    return lines[:-1]
+                  f"{SHORT[record['dtype']]}, at {commit_of(source.run(name))}{NOTES[source.state(name)]}:", "",
+                  *tables.linear(record), ""]
+    return explained(lines[:-1])
 
 
 def against(name):
@@ -182,34 +138,26 @@ SUMMARY = (
     ("attention backward, 512 to 16384 positions", "cuDNN", "attention_backward",
      lambda cell: cell["grid"] == "backward", against("cudnn")),
 )
-NOTES = {kernels.CURRENT: "", kernels.CHANGED: " (1)", kernels.UNKNOWN: " (2)"}
 
 
 def summary(source):
     """The README's table: speed over the alternative's, mean and lowest."""
-    rows, states = [], set()
+    rows = []
     gpus = sorted({source.run(row[2])["gpu"] for row in SUMMARY})
     for problem, alternative, name, applies, value in SUMMARY:
-        run, cells = source.run(name), [cell for cell in source.cells(name) if applies(cell)]
+        cells = [cell for cell in source.cells(name) if applies(cell)]
         chosen = [value(cell) for cell in cells]
-        commits = {}  # and the states of their cells
-        for cell in cells:
-            commits.setdefault(cell.get("commit") or commit_of(run), set()).add(kernels.cell_state(run, cell, source.digests))
-        states.update(*commits.values())
-        on = "" if len(gpus) == 1 else run["gpu"].split()[1] + ", "  # such as H100 of "NVIDIA H100 80GB HBM3"
+        on = "" if len(gpus) == 1 else source.run(name)["gpu"].split()[1] + ", "  # such as H100 of "NVIDIA H100 80GB HBM3"
         rows.append([problem, alternative, f"**{geomean(chosen):.2f}**", f"{min(chosen):.2f}", str(len(chosen)),
-                     on + ", ".join(commit + "".join(NOTES[state] for state in NOTES if state in found)
-                               for commit, found in commits.items())])
+                     on + states_of(source, name, cells)])
     where = f" on one {gpus[0]}" if len(gpus) == 1 else ""
     lines = [f"Speed over the alternative's in one run{where}. Peers: torch, torch.compile, Triton, Liger, QuACK, FlashInfer.", "",
              *tables.markdown(["problem", "alternative", "geometric mean", "lowest", "cells", "measured at"], rows)]
-    notes = {kernels.CHANGED: "(1) The kernels have changed since.",
-             kernels.UNKNOWN: "(2) The digest of the kernels was not recorded."}
-    return lines + [line for state in notes if state in states for line in ("", notes[state])]
+    return explained(lines)
 
 
 # Files of bench/plots by page, in the order of the index.
-PAGES = {"softmax": ("softmax", "softmax_sample", "softmax_sample_h100", "cliffs", "masks", "softmax_backward", "softmax_backward_torch", "log_softmax", "accuracy"),
+PAGES = {"softmax": ("softmax", "softmax_sample", "softmax_sample_h100", "cliffs", "masks", "softmax_backward", "log_softmax", "accuracy"),
          "cross_entropy": ("cross_entropy", "cross_entropy_sample", "cross_entropy_sample_h100", "loss_accuracy"),
          "linear_cross_entropy": ("linear_cross_entropy",), "attention": ("attention",), "attention_backward": ("attention_backward",),
          "row_programs": ("row_programs", "row_programs_h100")}
@@ -229,7 +177,5 @@ def index(source):
     return tables.markdown(["page", "figures", "commit", "date", "kernels"], rows)
 
 
-SECTIONS = {"measured": measured, "speeds": speeds, "distribution": distribution, "errors": errors,
-            "largest-errors": largest_errors, "means": means, "targets": all_targets, "left-out": left_out,
-            "costs": costs, "cliffs": cliffs, "row-accuracy": row_accuracy,
-            "loss-accuracy": loss_accuracy, "linear": linear, **program_sections.SECTIONS, "summary": summary, "index": index}
+SECTIONS = {"brief": brief, "commands": commands, "misses": misses, "row-accuracy": row_accuracy, "loss-accuracy": loss_accuracy,
+            "linear": linear, "summary": summary, "index": index}

@@ -1,4 +1,5 @@
 """Performance and accuracy targets by family. Needs only Python."""
+import dataclasses
 import math
 
 import attention_backward_grids
@@ -18,20 +19,34 @@ def geomean(values):
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What became of a target: its lowest value and where, the geometric mean, and whether it is met."""
+    title: str
+    lowest: str
+    mean: str
+    met: bool | None  # None: not measured
+    verdict: str
+
+    def row(self):
+        return f"| {self.title} | {self.lowest} | {self.mean} | {self.verdict} |".replace("|  |", "| |")
+
+
 class Target:
     """A target: every cell chosen by `applies` reaches `least`, and their geometric mean reaches `mean`."""
 
     def __init__(self, title, applies, least, value=share, mean=None):
         self.title, self.applies, self.least, self.value, self.mean = title, applies, least, value, mean
 
-    def line(self, cells):
+    def result(self, cells):
         chosen = [cell for cell in cells if self.applies(cell)]
         if not chosen:
-            return f"| {self.title} | no cells | | |"
+            return Result(self.title, "no cells", "", None, "")
         lost = [cell for cell in chosen if OWN not in cell["error"]]
         known = [(self.value(cell), cell) for cell in chosen if self.value(cell)]
         if not known:
-            return f"| {self.title} | no figures in {len(chosen)} cells | | {'**missed**' if lost else 'not measured'} |"
+            return Result(self.title, f"no figures in {len(chosen)} cells", "", False if lost else None,
+                          "**missed**" if lost else "not measured")
         low, cell = min(known, key=lambda pair: pair[0])
         average = geomean([value for value, _ in known])
         missed = [value for value, _ in known if value < self.least]
@@ -39,7 +54,7 @@ class Target:
         verdict = "met" if met else "**missed**" + (f", {len(missed)} below" if missed else "") + \
             (f", {len(lost)} without Tunesmith" if lost else "")
         where = f"{cell['op']} {results.title(cell)}"
-        return f"| {self.title} | {low:.3f} ({where}) | {average:.3f} | {verdict}, {len(known)} cells |"
+        return Result(self.title, f"{low:.3f} ({where})", f"{average:.3f}", met, f"{verdict}, {len(known)} cells")
 
 
 def in_grid(name, *conditions):
@@ -206,24 +221,29 @@ FAMILIES = {"softmax": (SOFTMAX, softmax_targets), "cross_entropy": (CROSS_ENTRO
             "attention_backward": (ATTENTION_BACKWARD, attention_backward_targets)}
 
 
-def target_lines(cells):
-    """Returns a line per target of the families and grids that were measured."""
-    lines = []
+def target_results(cells):
+    """Returns a result per target of the families and grids that were measured."""
+    found = []
     for family, (ops, targets) in FAMILIES.items():
         measured = [cell for cell in cells if cell["op"] in ops]
         if measured:
             if any(cell["grid"] not in samples.BYTES for cell in measured):
-                lines += [target.line(measured) for target in targets()]
-                lines += cliff_lines(measured) if family == "softmax" else []
+                found += [target.result(measured) for target in targets()]
+                found += cliff_results(measured) if family == "softmax" else []
             for grid, drawn_targets in ((samples.GRID, sample_targets), (samples.SMALL, small_targets)):
                 if any(cell["grid"] == grid for cell in measured):
-                    lines += [target.line(measured) for target in drawn_targets()]
-    return lines
+                    found += [target.result(measured) for target in drawn_targets()]
+    return found
 
 
-def cliff_lines(cells):
-    """Returns a line per sweep for the target on cliffs: neighbours lose at most 5% of the share."""
-    lines = []
+def target_lines(cells):
+    """Returns target_results() as rows of a table."""
+    return [result.row() for result in target_results(cells)]
+
+
+def cliff_results(cells):
+    """Returns a result per sweep for the target on cliffs: neighbours lose at most 5% of the share."""
+    found = []
     for (op, dtype), sweep in results.sweeps(cells).items():
         drops = results.drops(sweep)
         if drops:
@@ -231,6 +251,7 @@ def cliff_lines(cells):
             above = sum(1 for entry in drops if entry[0] > results.CLIFF)
             mean = geomean([share(cell) for cell in sweep])
             verdict = "met" if not above else f"**missed**, {above} above"
-            lines.append(f"| cliffs, {op} {SHORT[dtype]}: at most 5% between neighbours | {100 * drop:.1f}% "
-                         f"({before['cols']} to {after['cols']}) | {mean:.3f} | {verdict}, {len(drops)} pairs |")
-    return lines or ["| cliffs: at most 5% between neighbours | no cells | | |"]
+            found.append(Result(f"cliffs, {op} {SHORT[dtype]}: at most 5% between neighbours",
+                                f"{100 * drop:.1f}% ({before['cols']} to {after['cols']})", f"{mean:.3f}", not above,
+                                f"{verdict}, {len(drops)} pairs"))
+    return found or [Result("cliffs: at most 5% between neighbours", "no cells", "", None, "")]

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "core/half.h"
 #include "jit/host/resident_group.h"
-#include "templates/half.h"
 
 namespace tunesmith::host {
 namespace {

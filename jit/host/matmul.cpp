@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {

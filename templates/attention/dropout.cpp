@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/half.h"
 #include "templates/attention/params.cuh"
 #include "templates/attention/reference.h"
-#include "templates/half.h"
 
 namespace tunesmith::attention {
 

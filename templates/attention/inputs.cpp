@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/half.h"
 #include "templates/attention/block_mask.h"
 #include "templates/attention/kv_layout.h"
 #include "templates/attention/op.h"
-#include "templates/half.h"
 #include "templates/sampling.h"
 
 namespace tunesmith {

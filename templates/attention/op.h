@@ -11,6 +11,7 @@ class ParsedAttention final : public ParsedProblem {
  public:
   ParsedAttention(const Op& op, const AttentionProblem& problem);
 
+  static std::vector<std::string> templates() { return {"attention"}; }
   KeyParts key() const override;
   Cost cost() const override;
   Config default_config(const DeviceInfo& device) const override;

@@ -84,7 +84,7 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
   return "static constexpr tunesmith::" + kind + "Config config = {\n" + members + "};\n\n" +
          (config.variant == Variant::wgmma ? wgmma_instructions(config, settings) : "") +
          asserts(kind + "Tiles<shape, config>::smem_bytes", config.smem_bytes(settings),
-                 "the host asks for as much shared memory") +
+                 "must equal the shared memory that the host requests") +
          (combines_by_kernel(config) ? asserts("split_combine_threads", split_combine_threads, "the host starts as many")
                                      : "");
 }
@@ -137,7 +137,7 @@ std::int64_t q_tiles(const TypedConfig& config, const Settings& settings) {
   return (rows + config.tile_q - 1) / config.tile_q;
 }
 
-/// The kernel's argument: its type, what of it the kernel's function takes, and the member that all kernels take.
+/// The kernel's argument: its type, the parts that the kernel's function takes, and the member that all kernels take.
 struct Argument {
   const char *type, *passed, *attention;
   std::size_t bytes;
@@ -173,9 +173,10 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
   SourceParts parts;
   parts.specialized_for = specialized_for(settings);
   describe(typed, parts);
-  if (wgmma) parts.least_arch = "sm_90a";
-  if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.least_arch = cluster ? "sm_90" : "sm_80";
-  parts.main_template = "attention/" + variant + ".cuh";
+  if (wgmma) parts.min_arch = "sm_90a";
+  if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.min_arch = cluster ? "sm_90" : "sm_80";
+  parts.includes = {"attention/" + variant + ".cuh"};
+  parts.kernel = "attention_" + variant;
   parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
                     shape_text(settings) + features_text(settings, features_of(typed, settings)) +
                     config_text(typed, settings) + "static_assert(sizeof(tunesmith::" + params +
@@ -184,8 +185,8 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
   if (wgmma) bounds += ", 1";
   if (typed.variant == Variant::mma && typed.blocks_per_sm > 1) bounds += ", " + std::to_string(typed.blocks_per_sm);
   parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + bounds +
-                  ")\nattention(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::attention_" +
-                  variant + "<Element, shape, " + modification_type(settings) + ", config>(" + argument.passed + ");\n}\n";
+                  ")\nattention(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + parts.kernel +
+                  "<Element, shape, " + modification_type(settings) + ", config>(" + argument.passed + ");\n}\n";
   if (combines_by_kernel(typed))
     parts.kernels += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(split_combine_threads) +
                      ")\nattention_combine(const __grid_constant__ tunesmith::" + params +

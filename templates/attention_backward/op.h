@@ -11,6 +11,7 @@ class ParsedAttentionBackward final : public ParsedProblem {
  public:
   ParsedAttentionBackward(const Op& op, const AttentionBackwardProblem& problem);
 
+  static std::vector<std::string> templates() { return {"attention_backward"}; }
   KeyParts key() const override;
   Cost cost() const override;
   Config default_config(const DeviceInfo& device) const override;

@@ -1,4 +1,4 @@
-// Entry points of the generated kernels of attention's backward pass, and what the source says about them.
+// Entry points of the generated kernels of attention's backward pass, and their descriptions in the source.
 
 #include "templates/attention/block_mask.h"
 #include "templates/attention/kernel_source.h"
@@ -80,9 +80,10 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   SourceParts parts;
   parts.specialized_for = attention::specialized_for(forward);
   describe(typed, settings, parts);
-  if (mma) parts.least_arch = "sm_80";
-  if (wgmma) parts.least_arch = "sm_90a";
-  parts.main_template = "attention_backward/" + variant + ".cuh";
+  if (mma) parts.min_arch = "sm_80";
+  if (wgmma) parts.min_arch = "sm_90a";
+  parts.includes = {"attention_backward/" + variant + ".cuh"};
+  parts.kernel = "attention_backward_" + std::string(wgmma ? "" : "keys_") + variant;
   parts.constants = constants_text(typed, settings);
   const std::string modification = attention::modification_type(forward);
   const auto common_entry = [&](const std::string& name, std::int64_t threads, const std::string& call) {
@@ -92,9 +93,8 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
       common_entry("attention_backward_prepare", prepare_threads, "attention_backward_prepare<Element, shape, backward>");
   if (wgmma) {
     const std::string bounds = ", 1";
-    parts.kernels +=
-        entry(keys_kernel(typed), std::to_string(typed.block_threads(Pass::keys, settings)) + bounds, argument.type,
-              "attention_backward_wgmma<Element, shape, " + modification + ", config>" + argument.own);
+    parts.kernels += entry(keys_kernel(typed), std::to_string(typed.block_threads(Pass::keys, settings)) + bounds,
+                           argument.type, parts.kernel + "<Element, shape, " + modification + ", config>" + argument.own);
     if (typed.separate_dq())
       parts.kernels += entry(
           "attention_backward_queries", std::to_string(typed.block_threads(Pass::queries, settings)) + bounds, argument.type,
@@ -106,7 +106,7 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
     const std::string arguments = "<Element, shape, backward, " + modification + ", ";
     parts.kernels +=
         common_entry("attention_backward_keys", typed.block_threads(Pass::keys, settings),
-                     "attention_backward_keys_" + variant + arguments + (mma ? "keys_config>" : "config>")) +
+                     parts.kernel + arguments + (mma ? "keys_config>" : "config>")) +
         common_entry("attention_backward_queries", typed.block_threads(Pass::queries, settings),
                      "attention_backward_queries_" + variant + arguments + (mma ? "queries_config>" : "config>"));
   }

@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstring>
 
+#include "core/half.h"
 #include "templates/config_values.h"
 #include "templates/copy/params.cuh"
 #include "templates/eviction.h"
 #include "templates/folded_grid.h"
-#include "templates/half.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -141,10 +141,11 @@ std::string ParsedCopy::why_invalid(const DeviceInfo& device, const Config& conf
 SourceParts ParsedCopy::source_parts(const Config& config) const {
   const auto typed = read_config<CopyConfig>(config.fields);
   SourceParts parts;
-  parts.main_template = "copy/copy.cuh";
+  parts.includes = {"copy/copy.cuh"};
+  parts.kernel = shape_.write ? "copy" : "read_maxima";
   parts.algorithm = shape_.write ? "one read of each input and one write" : "one read; the maximum of each tile is written";
   parts.threads = std::to_string(typed.vectors) + " 16-byte loads in flight per thread";
-  if (is_eviction(typed.load) || is_eviction(typed.store)) parts.least_arch = "sm_80";
+  if (is_eviction(typed.load) || is_eviction(typed.store)) parts.min_arch = "sm_80";
   parts.specialized_for = {{"specialized for", std::string(tunesmith::name(shape_.dtype)) +
                                                    (shape_.inputs == 2 ? ", sum of two arrays" : ", one array") +
                                                    (shape_.write ? "" : ", only read")},
@@ -157,10 +158,10 @@ SourceParts ParsedCopy::source_parts(const Config& config) const {
       ",\n    .store = " + source_name(typed.store) + ",\n};\n\n" +
       "static_assert(sizeof(tunesmith::CopyParams) == " + std::to_string(sizeof(CopyParams)) +
       ", \"the host fills the parameters by this layout\");\n";
-  const std::string call = shape_.write ? "copy<Element, " + std::to_string(shape_.inputs) + ", config>"
-                                        : std::string("read_maxima<Element, config>");
+  const std::string inputs = shape_.write ? ", " + std::to_string(shape_.inputs) : "";
   parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(typed.threads) +
-                  ")\ncopy(const __grid_constant__ tunesmith::CopyParams params) {\n  tunesmith::" + call + "(params);\n}\n";
+                  ")\ncopy(const __grid_constant__ tunesmith::CopyParams params) {\n  tunesmith::" + parts.kernel +
+                  "<Element" + inputs + ", config>(params);\n}\n";
   return parts;
 }
 

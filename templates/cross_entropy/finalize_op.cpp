@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstddef>
 
+#include "core/half.h"
 #include "templates/cross_entropy/finalize_params.cuh"
 #include "templates/cross_entropy/problem.h"
-#include "templates/half.h"
 
 namespace tunesmith::cross_entropy {
 namespace {

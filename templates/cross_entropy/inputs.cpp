@@ -5,8 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "core/half.h"
 #include "templates/cross_entropy/reference.h"
-#include "templates/half.h"
 #include "templates/row/check.h"
 #include "templates/sampling.h"
 

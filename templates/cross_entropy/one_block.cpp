@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/sampling.h"
 #include "tunesmith/error.h"
 
@@ -74,7 +74,8 @@ LaunchPlan launch_plan(const char* entry, std::span<const std::byte> params, con
 SourceParts source(const std::string& entry, const std::string& params, std::size_t params_bytes,
                    const std::string& arguments) {
   SourceParts parts;
-  parts.main_template = "cross_entropy/finalize.cuh";
+  parts.includes = {"cross_entropy/finalize.cuh"};
+  parts.kernel = entry;
   parts.specialized_for = {{"specialized for", "any number of rows"}};
   parts.constants = "static_assert(sizeof(tunesmith::" + params + ") == " + std::to_string(params_bytes) +
                     " && tunesmith::reduction_threads == " + std::to_string(threads) +

@@ -2,16 +2,17 @@
 // Operations of one block that prepare or finish a cross-entropy computed in chunks of rows: their single configuration,
 // source, launch plan, inputs and comparison.
 
-#include "templates/op.h"
+#include "templates/row/source.h"
 #include "tunesmith/cross_entropy.h"
 
 namespace tunesmith::cross_entropy {
 
-inline constexpr std::int64_t most_rows_of_a_sum = std::int64_t{1} << 50;
+inline constexpr std::int64_t max_rows_of_a_sum = std::int64_t{1} << 50;
 
 /// Base of operations with one kernel of one block and a single configuration.
 class OneBlockProblem : public ParsedProblem {
  public:
+  static std::vector<std::string> templates() { return row::templates("cross_entropy"); }
   Cost cost() const override;
   Config default_config(const DeviceInfo& device) const override;
   Config complete_config(const DeviceInfo& device, const Config& partial) const override;

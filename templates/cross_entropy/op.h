@@ -4,6 +4,7 @@
 
 #include "templates/cross_entropy/problem.h"
 #include "templates/described_op.h"
+#include "templates/row/source.h"
 
 namespace tunesmith {
 
@@ -20,6 +21,7 @@ class ParsedCrossEntropy final : public ParsedProblem {
   static ParsedProblemPtr of(const Op& op, const CrossEntropyShardProblem& problem);
   static ParsedProblemPtr of(const Op& op, const CrossEntropyCombineProblem& problem);
 
+  static std::vector<std::string> templates() { return row::templates("cross_entropy"); }
   KeyParts key() const override;
   Cost cost() const override;
   Config default_config(const DeviceInfo& device) const override;

@@ -21,7 +21,7 @@ using namespace cross_entropy;
 
 namespace {
 
-using Params = CrossEntropyParams;  // pointers and integers have the same places in those of double
+using Params = CrossEntropyParams;  // pointers and integers have the same offsets as in WideParams
 using WideParams = CrossEntropyParamsOf<double>;
 
 constexpr std::uint32_t reduction_threads = 1024;  // also there
@@ -58,7 +58,7 @@ class Layout {
 };
 
 std::size_t loss_params_bytes(const Settings& settings) { return settings.wide() ? sizeof(WideParams) : sizeof(Params); }
-/// Returns the size of the parameters without those of strided logits: the address of dlse follows those of the loss.
+/// Returns the size of the parameters without strided logits; the address of dlse follows the loss's parameters.
 std::size_t base_params_bytes(const Settings& settings) {
   return loss_params_bytes(settings) + (settings.lse_gradient ? sizeof(std::uint64_t) : 0);
 }
@@ -86,8 +86,8 @@ std::uint32_t pointer_offset(std::string_view array, const Settings& settings) {
   return offset_of(array, places);
 }
 
-/// Writes the parameters to the start of `bytes`, except the addresses of arrays. `places` has those before `scale`, which
-/// are the same for every Number.
+/// Writes the parameters to the start of `bytes`, except the addresses of arrays. `places` has the addresses before `scale`,
+/// which are the same for every Number.
 template <typename Number>
 void set_params(const Settings& settings, const CrossEntropyParams& places, std::vector<std::byte>& bytes) {
   CrossEntropyParamsOf<Number> params{};
@@ -141,8 +141,13 @@ std::string params_type(const Settings& settings) {
   return settings.positions ? "StridedLogits<tunesmith::" + type + ">" : type;
 }
 
-std::string main_template(const Settings& settings, const std::string& name) {
-  return "cross_entropy/" + name + (settings.wide() ? "_f64.cuh" : ".cuh");
+std::vector<std::string> includes_of(const Settings& settings, const std::string& name,
+                                     std::span<const std::string> overloads) {
+  std::vector<std::string> includes;
+  if (settings.wide()) includes = {"cross_entropy/arithmetic_f64.cuh", "cross_entropy/shard_f64.cuh"};
+  includes.insert(includes.end(), overloads.begin(), overloads.end());
+  includes.push_back("cross_entropy/" + name + ".cuh");
+  return includes;
 }
 
 std::string size_check(const Settings& settings) {
@@ -268,7 +273,7 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     Settings viewed = settings;
     viewed.shape = typed.view(settings.shape);
     parts.specialized_for = row::specialized_for(viewed.shape);
-    parts.least_arch = row::least_arch(typed, viewed.shape);
+    parts.min_arch = row::min_arch(typed, viewed.shape);
     row::describe(typed, viewed.shape,
                   std::string("the maximum logit, the sum of exponentials without the target's, and the loss") +
                       (settings.has_gradient() ? " with its gradient" : ""),
@@ -281,26 +286,26 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
       addresses.near_type = "TargetType";
       return row::kernel(typed, kernel_name, params_type(settings), function, arguments, {viewed.shape, addresses});
     };
+    const char* file = "tiled";
     if (typed.holds_row()) {
-      parts.main_template = main_template(settings, viewed.shape.staged_rows > 0             ? "staged"
-                                                    : typed.variant == row::Variant::cluster ? "cluster"
-                                                                                             : "resident");
+      file = viewed.shape.staged_rows > 0 ? "staged" : "resident";
       arguments += ", Group, Storage";
-      parts.kernels = kernel(entry, "cross_entropy_resident");
+      parts.kernel = "cross_entropy_resident";
     } else if (typed.variant == row::Variant::pipeline) {
-      parts.main_template = "cross_entropy/pipeline.cuh";
-      parts.kernels = kernel(entry, "cross_entropy_pipeline");
+      file = "pipeline";
+      parts.kernel = "cross_entropy_pipeline";
     } else {
-      parts.main_template = main_template(settings, "tiled");
       const bool split = typed.variant == row::Variant::split;
       if (split) parts.kernels = kernel(entry + "_sums", "cross_entropy_split_sums") + "\n";
       arguments += std::string(", tunesmith::Finish") +
                    (settings.kind == Kind::shard ? "Partial" : (settings.has_gradient() ? "Gradient" : "Loss"));
-      parts.kernels += kernel(entry, split ? "cross_entropy_split" : "cross_entropy_two_pass");
+      parts.kernel = split ? "cross_entropy_split" : "cross_entropy_two_pass";
     }
+    parts.includes = includes_of(settings, file, row::overloads(typed, viewed.shape));
+    parts.kernels += kernel(entry, parts.kernel);
   } else if (settings_.kind == Kind::backward) {
     const TileConfig typed = TileConfig::parse(config);
-    row::TypedConfig tiles;  // the constants of a split row are those of tiles
+    row::TypedConfig tiles;  // a split row has the constants of tiles
     tiles.variant = row::Variant::split;
     tiles.threads = typed.threads;
     tiles.unroll = typed.unroll;
@@ -308,23 +313,25 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     tiles.load = tiles.load_again = typed.load;
     tiles.store = typed.store;
     parts.specialized_for = row::specialized_for(settings.shape);
-    parts.least_arch = row::least_arch(tiles, settings.shape);
-    parts.main_template = main_template(settings, "backward");
+    parts.min_arch = row::min_arch(tiles, settings.shape);
+    parts.includes = includes_of(settings, "backward");
+    parts.kernel = "cross_entropy_backward";
     parts.algorithm = "one read and one write: dlogits elementwise from the row's lse";
     parts.threads = "one block of " + std::to_string(tiles.threads) + " threads per tile of a row, " +
                     std::to_string(tiles.unroll) + " vectors of " + std::to_string(settings.shape.vector()) +
                     " elements per thread";
     parts.constants =
         row::constants(tiles, settings.shape) + "\n" + target_type + options_text(settings) + size_check(settings);
-    parts.kernels = row::kernel(tiles, entry, params_type(settings), "cross_entropy_backward", arguments);
+    parts.kernels = row::kernel(tiles, entry, params_type(settings), parts.kernel, arguments);
   } else {
     const std::int64_t threads = config.fields.integer("threads");
-    parts.main_template = main_template(settings, "combine");
+    parts.includes = includes_of(settings, settings.wide() ? "combine_f64" : "combine");
+    parts.kernel = "cross_entropy_combine";
     parts.algorithm = "combines the partials of the vocabulary shards for each row";
     parts.threads = "one thread per row";
     parts.constants = target_type + options_text(settings) + size_check(settings);
     parts.kernels =
-        entry_point(settings, entry, threads, "cross_entropy_combine<TargetType, options, " + std::to_string(threads) + ">");
+        entry_point(settings, entry, threads, parts.kernel + "<TargetType, options, " + std::to_string(threads) + ">");
   }
   parts.specialized_for.emplace_back("loss", what_for(settings));
   parts.kernels += totals_kernels(settings, entry);

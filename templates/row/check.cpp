@@ -4,7 +4,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/sampling.h"
 
 namespace tunesmith::row {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/row/check.h"
 #include "templates/row_program/op.h"
 #include "templates/sampling.h"

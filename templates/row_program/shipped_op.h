@@ -7,7 +7,7 @@
 
 namespace tunesmith {
 
-/// An operation with the fields of row_program, except the program. Problems are parsed as those of row_program, so keys and
+/// An operation with the fields of row_program, except the program. Problems are parsed as row_program problems, so keys and
 /// kernels are the same.
 class ShippedProgramOp final : public Op {
  public:
@@ -19,6 +19,7 @@ class ShippedProgramOp final : public Op {
   bool is_internal() const noexcept override { return true; }
   std::vector<FieldInfo> problem_fields() const override;
   std::vector<FieldInfo> config_fields() const override { return row_program_.config_fields(); }
+  std::vector<std::string> templates() const override { return row_program_.templates(); }
   ParsedProblemPtr parse(const Problem& problem) const override;
   std::vector<DescribedField> describe_fields(const Fields& known) const override;
   std::vector<ArrayInfo> describe_arrays(const Fields& known) const override;

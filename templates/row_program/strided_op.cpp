@@ -96,9 +96,8 @@ strided::Shape strided_shape_of(const RowProgramProblem& problem, const Program&
   shape.program_registers = registers_of_position(program, read_again.largest);
   shape.reduction_bytes = shape.part_bytes = float_bytes * std::max(read_again.sum, resident.sum);
   // A thread has the partial results of all positions of its vector.
-  constexpr unsigned most_floats = 32;
-  shape.most_vector =
-      static_cast<int>(std::bit_floor(std::max(most_floats / static_cast<unsigned>(read_again.largest), 1U)));
+  constexpr unsigned max_floats = 32;
+  shape.max_vector = static_cast<int>(std::bit_floor(std::max(max_floats / static_cast<unsigned>(read_again.largest), 1U)));
   return shape;
 }
 
@@ -165,10 +164,9 @@ Config ParsedStridedRowProgram::default_config(const DeviceInfo& device) const {
 
 strided::Kernels ParsedStridedRowProgram::kernels() const {
   strided::Kernels kernels;
-  kernels.main_template = shape().totals > 0        ? "row_program/strided_totals"
-                          : shape().column_sums > 0 ? "row_program/strided_sums"
-                                                    : "row_program/strided";
-  kernels.main_template += shape().wide() ? "_f64.cuh" : ".cuh";
+  kernels.file = shape().totals > 0 ? "row_program/strided_totals.cuh" : "row_program/strided.cuh";
+  if (shape().column_sums > 0) kernels.overloads = {"row_program/strided_sums.cuh"};
+  kernels.for_double = {"row_program/double.cuh"};
   kernels.function = "row_program_strided";
   kernels.steps = "the stages of the program";
   return kernels;
@@ -207,7 +205,7 @@ SourceParts ParsedStridedRowProgram::source_parts(const Config& config) const {
     if (input.kind == Kind::col) columns.push_back(row_program::column_type(*input.type, 1));
   const Program program =
       row_program::with_gathers(twice ? program_ : resident_program_,
-                                {.cols = typed_.cols, .most_cols = typed_.cols, .keeps_exchanges = true}, typed_.in_place);
+                                {.cols = typed_.cols, .max_cols = typed_.cols, .keeps_exchanges = true}, typed_.in_place);
   std::string params = row_program::params_definition(program_);
   std::string own = "  int64 vectors;\n  int64 vectors_per_row;\n  int64 inner;\n";
   const bool any_strides = has_any_strides(typed_);
@@ -229,12 +227,12 @@ SourceParts ParsedStridedRowProgram::source_parts(const Config& config) const {
   if (typed.variant == strided::Variant::split)
     for (int stage = 1; const std::string& name : strided::sums_entries(shape(), entry))
       parts.kernels += kernel(name, "split_sums", ", " + std::to_string(stage++)) + "\n";
-  parts.kernels +=
-      kernel(entry,
-             std::string(shape().totals > 0 ? "totals_" : "") + (typed.variant == strided::Variant::split ? "split"
-                                                                 : twice                                  ? "two_pass"
-                                                                                                          : "resident"),
-             sums ? ", tunesmith::PositionSums<" + program_type + ", shape, config>" : "");
+  const std::string function =
+      std::string(shape().totals > 0 ? "totals_" : "") + (typed.variant == strided::Variant::split ? "split"
+                                                          : twice                                  ? "two_pass"
+                                                                                                   : "resident");
+  parts.kernel = "row_program_strided_" + function;
+  parts.kernels += kernel(entry, function, sums ? ", tunesmith::PositionSums<" + program_type + ", shape, config>" : "");
   if (sums)
     row_program::add_column_sums(parts, params_type,
                                  {.rows = std::to_string(static_cast<std::int64_t>(typed.lanes) * shape().vector()),
@@ -287,7 +285,7 @@ LaunchPlan ParsedStridedRowProgram::launch_plan(const Config& config, const Devi
 
 Problem ParsedStridedRowProgram::verification_problem() const {
   Problem small = StridedProblem::verification_problem();
-  // With fewer positions, explicit strides may become those of contiguous rows, for which there is another kernel.
+  // With fewer positions, explicit strides may describe contiguous rows, for which there is another kernel.
   const auto has = [&](const char* field) { return small.fields.contains(field); };
   const Problem normal = op().normalize(small);
   if (has("col_strides") != normal.fields.contains("col_strides") ||

@@ -17,6 +17,7 @@ class ParsedSoftmax final : public row::RowProblem {
   static ParsedProblemPtr of(const Op& op, const SoftmaxProblem& problem);
   static ParsedProblemPtr of(const Op& op, const SoftmaxBackwardProblem& problem);
 
+  static std::vector<std::string> templates() { return row::templates("softmax"); }
   Cost cost() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;

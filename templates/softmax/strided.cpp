@@ -11,7 +11,7 @@
 namespace tunesmith {
 namespace {
 
-/// Returns what does not depend on the arrays.
+/// Returns the shape without the arrays.
 template <typename Problem>
 strided::Shape shape_without_arrays(const Problem& p) {
   strided::Shape shape;
@@ -90,14 +90,13 @@ strided::Kernels ParsedStridedSoftmax::kernels() const {
   const strided::Shape& shape = this->shape();
   strided::Kernels kernels;
   kernels.features = {{"Arithmetic", std::string(arithmetic_of(shape.output()))}};
-  const std::string ending = shape.wide() ? "_f64.cuh" : ".cuh";
   if (shape.backward()) {
-    kernels.main_template = "softmax/strided_backward" + ending;
+    kernels.file = "softmax/strided_backward.cuh";
     kernels.function = "softmax_backward_strided";
     kernels.steps = shape.logarithm ? "the sum of dy and the gradient" : "the sum of dy * y and the gradient";
     return kernels;
   }
-  kernels.main_template = "softmax/strided" + ending;
+  kernels.file = "softmax/strided.cuh";
   kernels.function = "softmax_strided";
   kernels.steps = "the maximum, the sum of exponentials and the result";
   kernels.features.emplace_back("Function", shape.logarithm ? "LogSoftmaxFunction" : "SoftmaxFunction");

@@ -28,6 +28,7 @@ Config StridedProblem::default_config(const DeviceInfo& device) const {
 }
 
 Config StridedProblem::complete_config(const DeviceInfo& device, const Config& partial) const {
+  if (partial.fields.empty()) return default_config(device);  // which reports whether there is one
   return strided::complete_config(partial, shape_, device);
 }
 
@@ -47,17 +48,18 @@ SourceParts StridedProblem::source_parts(const Config& config) const {
   const TypedConfig typed = TypedConfig::parse(config);
   const Kernels named = kernels();
   SourceParts parts;
-  parts.main_template = named.main_template;
+  if (shape_.wide()) parts.includes = named.for_double;
+  parts.includes.insert(parts.includes.end(), named.overloads.begin(), named.overloads.end());
+  parts.includes.push_back(named.file);
   parts.specialized_for = specialized_for(shape_);
   describe(typed, shape_, named.steps, parts);
-  parts.least_arch = least_arch(typed);
+  parts.min_arch = min_arch(typed);
   parts.constants = constants(typed, shape_, named.features) + own_params(shape_).assertions();
   const std::string entry(op().name());
-  if (typed.variant == Variant::split)
-    parts.kernels = kernel_of(typed, entry + "_sums", named.function + "_split_sums") + "\n" +
-                    kernel_of(typed, entry, named.function + "_split");
-  else
-    parts.kernels = kernel_of(typed, entry, named.function + (typed.reads_twice() ? "_two_pass" : "_resident"));
+  const bool split = typed.variant == Variant::split;
+  if (split) parts.kernels = kernel_of(typed, entry + "_sums", named.function + "_split_sums") + "\n";
+  parts.kernel = named.function + (split ? "_split" : typed.reads_twice() ? "_two_pass" : "_resident");
+  parts.kernels += kernel_of(typed, entry, parts.kernel);
   return parts;
 }
 

@@ -17,7 +17,6 @@ import cells
 import kernels
 import merge
 import pages
-import program_sections
 import results
 import row_program_grids as grids
 import sections
@@ -55,10 +54,9 @@ class Problems(unittest.TestCase):
         self.assertEqual(set(self.texts) - {cell.case for cell in found}, set())
         self.assertEqual({cell.case for cell in found} - set(grids.PROGRAMS), set())
         self.assertEqual(len(found), len(set(found)))
-        self.assertEqual(set(grids.GRIDS), set(program_sections.TABLES))
 
     def test_arrays_are_those_of_the_program(self):
-        kinds = {"[row, col]": "rp", "[col]": "cb", "[row]": "t"}
+        kinds = {"[row, col]": "rp", "[col]": "cb", "[row]": "tl"}
         suffixes = {"[row, col]": "", "[row]": "s", "[col]": "c", "[row, 8]": "k", "[row, col/128]": "g"}
         for name, text in self.texts.items():
             declared = [kind for names, kind in re.findall(r"^in (.+?) : \w+(\[.+?\])", text, re.M) for _ in names.split(",")]
@@ -160,45 +158,27 @@ class Page(unittest.TestCase):
         name, *arguments = words.split()
         return "\n".join(sections.SECTIONS[name](source, *arguments))
 
-    def test_without_figures_there_are_no_tables(self):
-        self.assertEqual(self.section("measured row_programs"), "Not measured yet.")
-        for words in ("program-summary row_programs", "programs-left-out row_programs",
-                      *(f"programs row_programs {grid}" for grid in grids.GRIDS)):
-            self.assertEqual(self.section(words), "")
+    def test_without_figures_there_is_no_table(self):
+        self.assertEqual(self.section("brief row_programs"), "Not measured yet.")
 
-    def test_tables_have_shares_peers_and_targets(self):
+    def test_a_grid_has_its_share_its_best_peer_and_its_commit(self):
         results.write(self.path, dict(RUN, cells=self.cells))
-        norms = self.section("programs row_programs norms").splitlines()
-        self.assertEqual(norms[0], "## Norms")
-        self.assertIn("|  | us | GB/s | share of the copy | torch.compile |", norms)
-        self.assertIn("| rms_norm bf16 8192x4096 | 110.0 | 909 | 0.909 | 1.10 |", norms)
-        softmax = self.section("programs row_programs softmax")
-        self.assertIn("|  | us | GB/s | share of the copy | hand-written | torch.compile |", softmax)
-        self.assertIn("| softmax bf16 32768x1024 | 100.0 | 1000 | 1.000 | 0.90 | 1.50 |", softmax)
-        self.assertNotIn("changed since", softmax)
-        self.assertIn("**The hand-written kernels of softmax have changed since.**",
-                      self.section("programs row_programs softmax", {"row_program": "r1", "softmax": "h2"}))
-        self.assertEqual(self.section("programs row_programs gates"), "")
-        summary = self.section("program-summary row_programs")
-        self.assertIn("![Share of the copy over columns](../plots/row_programs.svg)", summary)
-        self.assertIn("| all programs: 0.98 x best peer", summary)
-        self.assertIn("hand-written 0.90 (2 cells); torch.compile 1.12 (29 cells); the best peer of each cell 1.12 (29 cells).",
-                      summary)
+        table = self.section("brief row_programs")
+        self.assertIn("| row_program | norms | GPU | 27 | 909 GB/s | 0.909 | 0.909 | 1.100 | 1.100 | aaa |", table)
+        self.assertIn("| row_program | softmax | GPU | 2 | 1000 GB/s | 1.000 | 1.000 | 1.500 | 1.500 | aaa |", table)
+        self.assertNotIn("changed since", table)
+        table = self.section("brief row_programs:", {"row_program": "r2"})
+        self.assertIn("| row_program | all | GPU | 29 | 1000 GB/s | 0.915 | 0.909 | 1.124 | 1.100 | aaa (1) |", table)
+        self.assertIn("(1) The kernels have changed since.", table)
+        self.assertEqual(self.section("commands row_programs"), "```\nrow_programs.py\n```")
 
-    def test_what_was_not_measured_is_named(self):
-        self.cells[3]["left_out"] = {"liger": "too wide"}
+    def test_misses_are_the_targets_that_are_missed(self):
         results.write(self.path, dict(RUN, cells=self.cells))
-        left = self.section("programs-left-out row_programs")
-        self.assertIn("- TransformerEngine: not installed", left)
-        self.assertIn("- Liger, 1 cells (row_program rms_norm bf16 32768x1024): too wide", left)
-        self.assertIn("Not measured yet: softmax bf16 1024x32768, ", left)
-        self.assertNotIn("copy", left)
-
-    def test_the_head_says_whether_the_kernels_have_changed(self):
-        results.write(self.path, dict(RUN, cells=self.cells))
-        self.assertIn("Measured at aaa on 2026-01-01 (a GPU, driver 1", self.section("measured row_programs"))
-        self.assertIn("The kernels have not changed since.", self.section("measured row_programs"))
-        self.assertIn("**The kernels have changed since.**", self.section("measured row_programs", {"row_program": "r2"}))
+        text = self.section("misses row_programs")
+        missed = [result for result in targets.target_results(self.cells) if result.met is False]
+        self.assertEqual(text.count("\n- "), len(missed))
+        self.assertIn("- RMSNorm, LayerNorm, 1024 to 32768 columns: 0.97 of copy: lowest 0.909 (", text)
+        self.assertNotIn("norm to fp8", text)  # not measured
 
     def test_runs_are_merged_into_a_file_that_may_not_be_there(self):
         first, second = (os.path.join(self.folder, name) for name in ("first.part.json", "second.part.json"))
@@ -211,7 +191,8 @@ class Page(unittest.TestCase):
         self.assertEqual([(cell.get("commit"), cell.get("kernel")) for cell in run["cells"]],
                          [(None, None)] * 27 + [("aaa", "r1")] * 2)
         self.assertEqual(kernels.cell_state(run, run["cells"][-1], {"row_program": "r2"}), kernels.CHANGED)
-        self.assertIn("| softmax bf16 32768x1024 [aaa] |", self.section("programs row_programs softmax"))
+        self.assertIn("| row_program | softmax | GPU | 2 | 1000 GB/s | 1.000 | 1.000 | 1.500 | 1.500 | aaa (1) |",
+                      self.section("brief row_programs", {"row_program": "r2"}))
 
     def test_pages_draw_the_norms_if_there_are_figures(self):
         root = os.path.join(self.folder, "root")
@@ -219,12 +200,12 @@ class Page(unittest.TestCase):
             os.makedirs(os.path.join(root, "bench", folder))
         page = os.path.join(root, "bench", "results", "row_programs.md")
         with open(os.path.join(root, "README.md"), "w"), open(page, "w") as file:
-            file.write("<!-- figures: programs row_programs norms -->\n<!-- end of figures -->\n")
-        self.assertNotIn("## Norms", pages.generated(root, {})[page])
+            file.write("<!-- figures: brief row_programs -->\n<!-- end of figures -->\n")
+        self.assertIn("Not measured yet.", pages.generated(root, {})[page])
         plots = os.path.join(root, "bench", "plots")
         results.write(os.path.join(plots, "row_programs.json"), dict(RUN, cells=self.cells))
         found = pages.generated(root, {})
-        self.assertIn("## Norms", found[page])
+        self.assertIn("| row_program | norms |", found[page])
         picture = found[os.path.join(plots, "row_programs.svg")]
         for text in ("rms_norm, bfloat16", "layer_norm, bfloat16", "torch.compile", "Tunesmith", "256K", "commit aaa"):
             self.assertIn(text, picture)

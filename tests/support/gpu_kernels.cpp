@@ -30,8 +30,8 @@ std::vector<Case> GpuKernels::case_if_valid(std::string_view op, const std::stri
 
 Built GpuKernels::build(const Case& c) {
   const Engine::Parts& parts = engine_->parts();
-  return build_binary(*c.op().parse(c.problem), c.config, device().info().arch, *parts.compiler, *parts.cache,
-                      parts.templates);
+  return build_binary({*c.op().parse(c.problem), c.config, parts.templates}, device().info().arch, *parts.compiler,
+                      *parts.cache);
 }
 
 std::shared_ptr<const Executable> GpuKernels::executable_of(const Case& c) {

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "core/tokens.h"
-#include "templates/source_key.h"
+#include "templates/render.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -43,12 +43,12 @@ TEST_F(ChangedTemplates, TheBuildComputedTheDigests) {
   const TemplateSet read = with("", "");
   for (const auto& [name, content] : embedded.files()) EXPECT_EQ(embedded.digest(name), read.digest(name)) << name;
   for (const char* const folder : {"softmax", "cross_entropy", "attention", "device"})
-    EXPECT_EQ(embedded.folder_digest(folder), read.folder_digest(folder)) << folder;
+    EXPECT_EQ(embedded.digest(folder), read.digest(folder)) << folder;
   EXPECT_EQ(embedded.digest("softmax/resident.cuh"), token_digest(embedded.flatten("softmax/resident.cuh")));
-  EXPECT_EQ(embedded.folder_digest("softmax").size(), 32U);
+  EXPECT_EQ(embedded.digest("softmax").size(), 32U);
   EXPECT_NE(embedded.digest("softmax/resident.cuh"), embedded.digest("softmax/tiled.cuh"));
   EXPECT_THROW(embedded.digest("softmax/magic.cuh"), Error);
-  EXPECT_THROW(embedded.folder_digest("magic"), Error);
+  EXPECT_THROW(embedded.digest("magic"), Error);
 }
 
 TEST_F(ChangedTemplates, DigestsFollowTokensOfIncludedFiles) {
@@ -57,13 +57,13 @@ TEST_F(ChangedTemplates, DigestsFollowTokensOfIncludedFiles) {
   const TemplateSet commented = with("device/types.cuh", "// why\n\n", "/* how */\n");
   const TemplateSet changed = with("device/types.cuh", "", "struct Changed {};\n");
   EXPECT_EQ(commented.digest("softmax/resident.cuh"), embedded.digest("softmax/resident.cuh"));
-  EXPECT_EQ(commented.folder_digest("softmax"), embedded.folder_digest("softmax"));
+  EXPECT_EQ(commented.digest("softmax"), embedded.digest("softmax"));
   EXPECT_NE(changed.digest("softmax/resident.cuh"), embedded.digest("softmax/resident.cuh"));
-  EXPECT_NE(changed.folder_digest("softmax"), embedded.folder_digest("softmax"));
+  EXPECT_NE(changed.digest("softmax"), embedded.digest("softmax"));
   // Other operations do not see this one's kernels.
   const TemplateSet of_softmax = with("softmax/resident.cuh", "", "struct Changed {};\n");
-  EXPECT_NE(of_softmax.folder_digest("softmax"), embedded.folder_digest("softmax"));
-  EXPECT_EQ(of_softmax.folder_digest("attention"), embedded.folder_digest("attention"));
+  EXPECT_NE(of_softmax.digest("softmax"), embedded.digest("softmax"));
+  EXPECT_EQ(of_softmax.digest("attention"), embedded.digest("attention"));
 }
 
 TEST_F(ChangedTemplates, KeysOfSourcesFollowTokensAndEverythingGenerated) {
@@ -71,7 +71,7 @@ TEST_F(ChangedTemplates, KeysOfSourcesFollowTokensAndEverythingGenerated) {
   const auto key = [&](std::int64_t cols, const char* config, const TemplateSet& templates, std::int64_t rows = 64) {
     const ParsedProblemPtr problem = op.parse({"softmax", {{"rows", rows}, {"cols", cols}}});
     const Config partial{parse_fields(config, "config")};
-    return source_key(*problem, problem->complete_config(generic_device({9, 0, 'a'}), partial), templates);
+    return KernelSource(*problem, problem->complete_config(generic_device({9, 0, 'a'}), partial), templates).key();
   };
   const TemplateSet& embedded = TemplateSet::embedded();
   const std::string original = key(2000, "variant=two_pass,threads=128", embedded);

@@ -5,7 +5,7 @@
 namespace tunesmith {
 namespace {
 
-// Every main template, every kind of cooperative group, and the options.
+// Every file that defines kernels of rows, every kind of cooperative group, and the options.
 const GoldenCase all_cases[] = {
     {"softmax_warp_f32_1024", "softmax", "rows=4096,cols=1024", "sm_90a",
      "variant=warp,threads=128,lanes=32,load=no_allocate,store=streaming"},
@@ -54,10 +54,6 @@ const GoldenCase all_cases[] = {
      "variant=tiles,threads=128,unroll=2,load=plain,store=plain"},
     {"rms_norm_warp_bf16_1024", "rms_norm", "rows=4096,cols=1024,dtype=bf16,weight=1,weight_dtype=f32,rstd=1", "sm_90a",
      "variant=warp,threads=128,lanes=32,load=no_allocate,store=streaming"},
-    {"rms_norm_block_f64_1000", "rms_norm", "rows=64,cols=1000,dtype=f64,weight=1,rstd=1", "sm_90a",
-     "variant=block,threads=128,min_blocks=4,registers=float32,load=plain,store=plain"},
-    {"rms_norm_split_f32_1000001", "rms_norm", "rows=1,cols=1000001,weight=1", "sm_90a",
-     "variant=split,threads=256,unroll=4,blocks_per_row=64,load=plain,load_again=plain,store=plain"},
     {"row_program_add_norm_bf16_4096", "row_program",
      "rows=4096,cols=4096,dtype=bf16,numbers=eps=1e-5,in_place=res=r,program="
      "in x%2C r : float[row%2C col]%0A"
@@ -178,12 +174,15 @@ const GoldenCase all_cases[] = {
 
 const std::span<const GoldenCase> golden_cases = all_cases;
 
+ParsedCase parsed(const GoldenCase& c) {
+  ParsedProblemPtr problem = find_op(c.op).parse({c.op, parse_fields(c.problem, "problem")});
+  Config config = problem->complete_config(generic_device(parse_arch(c.arch)), Config{parse_fields(c.config, "config")});
+  return {std::move(problem), std::move(config)};
+}
+
 std::string rendered(const GoldenCase& c, const TemplateSet& templates) {
-  const Op& op = find_op(c.op);
-  const Problem problem = op.normalize({c.op, parse_fields(c.problem, "problem")});
-  const DeviceInfo device = generic_device(parse_arch(c.arch));
-  return render(*op.parse(problem), op.parse(problem)->complete_config(device, Config{parse_fields(c.config, "config")}),
-                templates);
+  const auto [problem, config] = parsed(c);
+  return render(*problem, config, templates);
 }
 
 }  // namespace tunesmith

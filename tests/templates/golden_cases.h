@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "templates/op.h"
 #include "templates/template_set.h"
 
 namespace tunesmith {
@@ -11,9 +12,14 @@ namespace tunesmith {
 struct GoldenCase {
   const char *name, *op, *problem, *arch, *config;
 };
-/// Every main template, every kind of cooperative group, and the options.
+/// Every file that defines kernels of rows, every kind of cooperative group, and the options.
 extern const std::span<const GoldenCase> golden_cases;
 
+struct ParsedCase {
+  ParsedProblemPtr problem;
+  Config config;
+};
+ParsedCase parsed(const GoldenCase& c);
 /// Returns the generated source of a case.
 std::string rendered(const GoldenCase& c, const TemplateSet& templates = TemplateSet::embedded());
 

@@ -9,7 +9,7 @@ namespace {
 class Build : public fakes::TunerTest {
  protected:
   Built build(int width, const Arch& arch = {9, 0, 'a'}) {
-    return build_binary(*op.parse(problem), fakes::AddOneOp::config(width), arch, compiler, cache, templates);
+    return build_binary({*op.parse(problem), fakes::AddOneOp::config(width), templates}, arch, compiler, cache);
   }
 };
 
@@ -41,7 +41,7 @@ TEST_F(Build, ThreadsWithoutACacheFileCompileOnlyOnce) {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 8; ++t)
       threads.emplace_back([&] {
-        build_binary(*op.parse(problem), fakes::AddOneOp::config(4), {9, 0, 'a'}, compiler, memory, templates);
+        build_binary({*op.parse(problem), fakes::AddOneOp::config(4), templates}, {9, 0, 'a'}, compiler, memory);
       });
   }
   EXPECT_EQ(compiler.compilations, 1);

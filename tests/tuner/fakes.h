@@ -16,7 +16,7 @@
 #include <set>
 #include <thread>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/tuner/fields_op.h"
 #include "tuner/tune.h"
 
@@ -61,6 +61,7 @@ class AddOneOp : public FieldsOp {
   std::string_view summary() const noexcept override { return "y = x + 1"; }
   std::vector<FieldInfo> problem_fields() const override { return {}; }
   std::vector<FieldInfo> config_fields() const override { return {}; }
+  std::vector<std::string> templates() const override { return {"add_one"}; }
   Problem normal(const Problem& problem) const override {
     Problem normal{"add_one", {}};
     normal.fields.set("rows", problem.fields.integer("rows"));
@@ -125,7 +126,7 @@ class AddOneOp : public FieldsOp {
   int max_spill_bytes(const Problem&, const Config&) const override { return spill_bound; }
   SourceParts source_parts(const Problem&, const Config& config) const override {
     SourceParts parts;
-    parts.main_template = "add_one/add_one.cuh";
+    parts.includes = {"add_one/add_one.cuh"};
     parts.constants = "constants: " + config.text() + ";\n";
     parts.kernels = "kernel\n";
     return parts;
@@ -193,7 +194,7 @@ class ScriptedCompiler : public Compiler {
  public:
   explicit ScriptedCompiler(const Scripts& scripts) : scripts_(scripts) {}
   mutable std::atomic<int> compilations{0};
-  mutable std::atomic<int> at_once{0}, most_at_once{0};
+  mutable std::atomic<int> at_once{0}, max_at_once{0};
   std::chrono::milliseconds takes{0};
   std::string version = "1";
   bool is_absent = false, has_no_identity = false;
@@ -209,7 +210,7 @@ class ScriptedCompiler : public Compiler {
     if (is_absent) throw Error(ErrorCode::no_compiler, "there is none");
     ++compilations;
     const int now = ++at_once;
-    for (int most = most_at_once; now > most && !most_at_once.compare_exchange_weak(most, now);) {
+    for (int most = max_at_once; now > most && !max_at_once.compare_exchange_weak(most, now);) {
     }
     std::this_thread::sleep_for(takes);
     --at_once;
@@ -238,7 +239,7 @@ class ScriptedDevice : public Device {
   DeviceInfo& facts() { return info_; }
   bool cannot_time = false;
   std::int64_t free_bytes = std::int64_t{1} << 40;
-  std::int64_t allocated_bytes = 0, most_allocated_bytes = 0;
+  std::int64_t allocated_bytes = 0, max_allocated_bytes = 0;
   std::map<std::string, std::string> facts_now{{"driver", "1"}, {"device_uuid", "a"}};
   double slowdown_per_call = 1;  ///< of every kernel, from one measurement to the next
   std::function<void()> on_timing;
@@ -259,7 +260,7 @@ class ScriptedDevice : public Device {
     void* const memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
     sizes_[memory] = static_cast<std::int64_t>(bytes);
     allocated_bytes += static_cast<std::int64_t>(bytes);
-    most_allocated_bytes = std::max(most_allocated_bytes, allocated_bytes);
+    max_allocated_bytes = std::max(max_allocated_bytes, allocated_bytes);
     return memory;
   }
   void release(void* memory) noexcept override {

@@ -129,7 +129,7 @@ TEST_F(Tune, TimesADefaultWithSerializedWgmmaAndRecordsIt) {
 
 TEST_F(Tune, ChecksTheStoredLogOfACachedBinary) {
   scripts[4] = {.time_us = 1, .log = serialized_log};
-  build_binary(*op.parse(problem), fakes::AddOneOp::config(4), device.info().arch, compiler, cache, templates);
+  build_binary({*op.parse(problem), fakes::AddOneOp::config(4), templates}, device.info().arch, compiler, cache);
   const TuneResult result = tune_now();
   EXPECT_EQ(result.compiled, 3);
   EXPECT_EQ(status(result, 4), "rejected");
@@ -323,8 +323,8 @@ TEST_F(Tune, CompilesCandidatesInParallel) {
   compiler.takes = std::chrono::milliseconds(5);
   options.jobs = 4;
   const TuneResult result = tune_now();
-  EXPECT_GT(compiler.most_at_once, 1);
-  EXPECT_LE(compiler.most_at_once, 4);
+  EXPECT_GT(compiler.max_at_once, 1);
+  EXPECT_LE(compiler.max_at_once, 4);
   EXPECT_GE(result.compile_s, 0.005 * result.compiled);
 }
 

@@ -1,7 +1,9 @@
 #include "api/cli/cache/current_version.h"
 
+#include <algorithm>
 #include <sstream>
 #include <string_view>
+#include <vector>
 
 #include "api/cli/arguments/flags.h"
 #include "api/cli/cache/recorded.h"
@@ -15,34 +17,35 @@ namespace {
 constexpr const char* other_templates = "other templates";
 constexpr const char* other_keys = "keys of another version";
 
-/// Returns a device of this class, as far as keys and defaults depend on it. Throws Error for a string that
-/// DeviceInfo::device_class() does not write.
-DeviceInfo device_of(const std::string& device_class) {
+/// Throws Error for a string that DeviceInfo::device_class() does not write.
+void check_device_class(const std::string& device_class) {
   const std::size_t name_end = device_class.find(';');
   if (name_end == std::string::npos) throw Error(ErrorCode::invalid_argument, "'", device_class, "' is not a device class");
   const std::size_t arch_end = device_class.find(';', name_end + 1);
-  DeviceInfo device = generic_device(parse_arch(device_class.substr(name_end + 1, arch_end - name_end - 1)));
-  device.name = device_class.substr(0, name_end);
-  return device;
+  (void)parse_arch(device_class.substr(name_end + 1, arch_end - name_end - 1));
 }
 
-/// Returns "<main template> <digest>" from the opening comment of a generated source; empty if it has none.
-std::string templates_line(const std::string& source) {
-  constexpr std::string_view label = "//   templates ";
+/// Returns the words of "templates" in the opening comment of a generated source, {"softmax/resident.cuh", digest}; they may
+/// take several lines.
+std::vector<std::string> templates_of(const std::string& source) {
+  constexpr std::string_view label = "//   templates ", blank = "//             ";
+  std::vector<std::string> found;
   std::istringstream lines(source);
   for (std::string line; std::getline(lines, line) && line.starts_with("//");) {
-    if (!line.starts_with(label)) continue;
-    const std::size_t start = line.find_first_not_of(' ', label.size());
-    return start == std::string::npos ? "" : line.substr(start);
+    if (!line.starts_with(label) && (found.empty() || !line.starts_with(blank))) continue;
+    std::istringstream words(line.substr(label.size()));
+    for (std::string word; words >> word;) found.push_back(word);
   }
-  return "";
+  return found;
 }
 
 bool is_of(const std::string& source, const TemplateSet& templates) {
-  const std::string line = templates_line(source);
-  const std::string main_template = line.substr(0, line.find(' '));
-  if (!templates.files().contains(main_template)) return false;
-  return line == main_template + " " + templates.digest(main_template);
+  std::vector<std::string> names = templates_of(source);
+  if (names.size() < 2) return false;
+  const std::string digest = std::move(names.back());
+  names.pop_back();
+  const auto exists = [&](const std::string& name) { return templates.files().contains(name); };
+  return std::ranges::all_of(names, exists) && templates.digest(names) == digest;
 }
 
 std::shared_ptr<Compiler> open_if_present(DeviceInfo::Kind kind, const EngineOptions& options) try {
@@ -50,7 +53,7 @@ std::shared_ptr<Compiler> open_if_present(DeviceInfo::Kind kind, const EngineOpt
   if (compiler->supported_archs().empty()) return nullptr;
   (void)compiler->identity();
   return compiler;
-} catch (const Error&) {  // there is none
+} catch (const Error&) {  // no compiler on this machine
   return nullptr;
 }
 
@@ -58,18 +61,15 @@ std::shared_ptr<Compiler> open_if_present(DeviceInfo::Kind kind, const EngineOpt
 
 CurrentVersion::CurrentVersion(const EngineOptions& options) : options_(options), templates_(open_templates(options)) {}
 
-const std::string& CurrentVersion::current_digest(const TuningRecord& record) {
-  const DeviceInfo device = device_of(record.key.device_class);
+std::string CurrentVersion::current_digest(const TuningRecord& record) const {
+  check_device_class(record.key.device_class);
   // Rows are not compared: the measured problem may have fewer than the key.
   const ParsedProblemPtr parsed = recorded_problem(record);
   const KeyParts parts = parsed->key();
   if (parts.problem_class != record.key.problem_class ||
       (parts.n_cols != record.key.n_cols && tuned_n_cols(parts) != record.key.n_cols))
     throw Error(ErrorCode::invalid_argument, "the recorded key is not that of the recorded problem");
-  const std::string main_template = parsed->source_parts(parsed->default_config(device)).main_template;
-  std::string& digest = digests_[main_template.substr(0, main_template.rfind('/') + 1)];
-  if (digest.empty()) digest = tuning_key(*parsed, device, templates_).template_digest;
-  return digest;
+  return templates_.digest(parsed->op().templates());
 }
 
 std::string CurrentVersion::why_unusable(const TuningRecord& record) try {

@@ -2,7 +2,6 @@
 // Which rows of a cache this version can use. Binaries of other templates and toolchains, and rows with keys of other
 // versions, are never found again; tuning records of older templates are.
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,11 +38,10 @@ class CurrentVersion {
 
   const Compiler* compiler_of(const BinaryInfo& binary);
   /// The template digest of a record that this version would write. Throws Error for a record with keys of another version.
-  const std::string& current_digest(const TuningRecord& record);
+  std::string current_digest(const TuningRecord& record) const;
 
   const EngineOptions options_;
   const TemplateSet templates_;
-  std::map<std::string, std::string> digests_;  ///< template_digest of keys, by the folder of the operation's templates
   Toolchain nvrtc_, host_;
 };
 

@@ -1,4 +1,4 @@
-// tunesmith ops: the operations, with all that is known about their problems as JSON.
+// tunesmith ops: the operations; as JSON, with the fields and arrays of their problems.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -9,7 +9,6 @@
 #include "api/cli/arguments/operations.h"
 #include "api/cli/report/table.h"
 #include "api/cli/tuning/tune_child.h"
-#include "tuner/select.h"
 
 namespace tunesmith::cli {
 namespace {
@@ -46,19 +45,6 @@ Json json_of(const ArrayInfo& array) {
           {"meaning", array.meaning}};
 }
 
-/// The digest of the operation's templates, as the line "templates" of a generated source states it. Any small problem has
-/// the same templates.
-std::string template_digest(const Op& op, const TemplateSet& templates) {
-  constexpr const char* copy_program = "in x : float[row, col]\nout y : float[row, col] = x\n";
-  Problem problem{std::string(op.name()), {}};
-  for (const FieldInfo& field : op.problem_fields())
-    if (field.default_text.empty())
-      problem.fields.set(field.name, field.text ? Value(std::string(copy_program)) : Value(std::int64_t{64}));
-  const ParsedProblemPtr parsed = op.parse(problem);
-  const DeviceInfo device = generic_device({9, 0, 'a'});
-  return tuning_key(*parsed, device, templates).template_digest;
-}
-
 Json json_of(const Op& op, const TemplateSet& templates) {
   Json fields = Json::array(), arrays = Json::array();
   for (const FieldInfo& field : op.problem_fields())
@@ -68,7 +54,7 @@ Json json_of(const Op& op, const TemplateSet& templates) {
           {"summary", op.summary()},
           {"fields", fields},
           {"arrays", arrays},
-          {"templates", template_digest(op, templates)}};
+          {"templates", templates.digest(op.templates())}};
 }
 
 int list_operations(bool json) {

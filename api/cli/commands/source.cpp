@@ -24,7 +24,7 @@ struct SourceFlags {
   ConfigFlag config;
   std::string arch;
   std::string split;
-  bool ptx = false, resources = false, kernel = false;
+  bool ptx = false, resources = false, kernel = false, fold = false;
 };
 
 /// Writes the files below `folder` and prints their names.
@@ -48,17 +48,20 @@ int source(const SourceFlags& flags) {
   const Config config = choose_config(op, problem, target, flags.config.config(), templates, options);
 
   const ParsedProblemPtr parsed = op.parse(problem);
+  const KernelSource kernel_source(*parsed, config, templates);
   if (!flags.split.empty()) {
-    write_files(render_files(*parsed, config, templates), flags.split);
+    write_files(kernel_source.render_files(), flags.split);
     return exit_done;
   }
-  const std::string text = flags.kernel ? render_kernel(*parsed, config, templates) : render(*parsed, config, templates);
+  const std::string text = flags.fold     ? kernel_source.render_folded(flags.kernel)
+                           : flags.kernel ? kernel_source.render_kernel()
+                                          : kernel_source.render();
   if (!flags.ptx && !flags.resources) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return exit_done;
   }
   const std::shared_ptr<Compiler> compiler = open_compiler(DeviceInfo::Kind::cuda, options);
-  const CompileRequest request{problem.op + ".cu", text, target.device.arch};
+  const CompileRequest request{kernel_source.file(), text, target.device.arch};
   if (flags.ptx) {
     const std::string ptx = compiler->assembly(request);
     std::fwrite(ptx.data(), 1, ptx.size(), stdout);
@@ -101,11 +104,14 @@ void add_source(CLI::App& app, Parse& parse) {
         CLI::Option* kernel = command.add_flag("--kernel", flags->kernel, "print the kernel and its constants alone")
                                   ->excludes(ptx)
                                   ->excludes(resources);
+        CLI::Option* fold =
+            command.add_flag("--fold", flags->fold, "omit the branches that this configuration does not take, for reading");
         command.add_option("--split", flags->split, "write kernel and headers as files for `nvcc -I DIR` instead")
             ->type_name("DIR")
             ->excludes(ptx)
             ->excludes(resources)
-            ->excludes(kernel);
+            ->excludes(kernel)
+            ->excludes(fold);
         flags->engine.add_specialize(command);
         flags->engine.add_cache(command);
         return [flags] { return source(*flags); };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "api/dispatch/bad_targets.h"
-#include "templates/half.h"
+#include "core/half.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {

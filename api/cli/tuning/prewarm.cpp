@@ -19,9 +19,9 @@ namespace {
 
 /// One source to compile for one architecture.
 struct Job {
-  const Op* op;
   SpecProblem asked;
   Config config;
+  KernelSource source;
   Arch arch;
 
   std::string text() const { return asked.problem.short_text() + " (" + config.text() + ") for " + name(arch); }
@@ -44,9 +44,11 @@ std::vector<Job> list_jobs(const std::vector<SpecProblem>& problems, const std::
       if (settings.all_configs)
         for (Config& config : op.parse(problem)->search_space(target.device, settings.effort))
           configs.push_back(std::move(config));
-      for (Config& config : configs)
-        if (seen.emplace(target.device.arch, render(*op.parse(problem), config, templates)).second)
-          jobs.push_back({&op, asked, std::move(config), target.device.arch});
+      for (Config& config : configs) {
+        KernelSource source(*op.parse(problem), config, templates);
+        if (seen.emplace(target.device.arch, source.key()).second)
+          jobs.push_back({asked, std::move(config), std::move(source), target.device.arch});
+      }
     }
   return jobs;
 }
@@ -96,8 +98,7 @@ PrewarmResult compile_ahead(const std::vector<SpecProblem>& problems, const std:
       for (std::size_t i = next++; i < jobs.size() && !interrupted(); i = next++) {
         const Job& job = jobs[i];
         try {
-          const Built built =
-              build_binary(*job.op->parse(job.asked.problem), job.config, job.arch, *compiler, *cache, templates);
+          const Built built = build_binary(job.source, job.arch, *compiler, *cache);
           const std::lock_guard lock(mutex);
           ++result.done;
           if (!built.from_cache) ++result.made;

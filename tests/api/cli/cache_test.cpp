@@ -11,7 +11,6 @@
 #include "core/hash.h"
 #include "templates/op.h"
 #include "templates/render.h"
-#include "templates/source_key.h"
 #include "templates/template_set.h"
 #include "tests/api/cli/process.h"
 #include "tuner/select.h"
@@ -211,8 +210,7 @@ TEST_F(CacheCommandTest, PruneByAgeAndSizeTakesUsableBinariesToo) {
     stored.binary.op = "softmax";
     stored.binary.arch = "sm_90a";
     stored.binary.toolchain = compiler->identity();
-    stored.binary.fingerprint =
-        binary_fingerprint(*compiler, {9, 0, 'a'}, source_key(*parsed, config, TemplateSet::embedded()));
+    stored.binary.fingerprint = binary_fingerprint(*compiler, {9, 0, 'a'}, KernelSource(*parsed, config).key());
     stored.binary.source_hash = hash_hex(source);
     stored.binary.image = std::string(700'000, 'x');
     stored.created_unix_s = created_unix_s;

@@ -107,5 +107,17 @@ TEST_F(CliTest, SplitSourcesNeedEveryHeader) {
             std::string::npos);
 }
 
+TEST_F(CliTest, FoldOmitsBranchesThatAreNotTaken) {
+  const std::vector<std::string> source{"source", "softmax", "--rows", "8",       "--cols",
+                                        "1024",   "--arch",  "sm_90a", "--kernel"};
+  std::vector<std::string> fold = source;
+  fold.push_back("--fold");
+  const Outcome all = run(source), folded = run(fold);
+  ASSERT_EQ(folded.code, 0) << folded.err;
+  EXPECT_NE(all.out.find("if constexpr (shape.logarithm)"), std::string::npos);
+  EXPECT_EQ(folded.out.find("if constexpr (shape."), std::string::npos);
+  EXPECT_NE(folded.out.find("void softmax_resident("), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tunesmith::cli

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <functional>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/api/engine/fakes.h"
 #include "tests/api/engine/host_options.h"
 #include "tests/api/linear_cross_entropy/reference.h"

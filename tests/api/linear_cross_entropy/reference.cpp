@@ -8,7 +8,7 @@
 #include <limits>
 #include <memory>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tunesmith/buffer.h"
 
 namespace tunesmith::test {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "api/engine/parts.h"
+#include "core/half.h"
 #include "jit/host/matmul.h"
-#include "templates/half.h"
 #include "tunesmith/buffer.h"
 
 namespace tunesmith {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/half.h"
 #include "jit/device.h"
-#include "templates/half.h"
 #include "tests/jit/cuda/tensor_map_kernels.h"
 
 namespace tunesmith::test {

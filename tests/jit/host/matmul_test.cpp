@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {

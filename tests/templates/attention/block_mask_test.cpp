@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/attention/masks.h"
 #include "tuner/evaluate.h"

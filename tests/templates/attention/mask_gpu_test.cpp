@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/attention/masks.h"
 #include "tuner/evaluate.h"

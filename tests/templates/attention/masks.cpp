@@ -1,6 +1,6 @@
 #include "tests/templates/attention/masks.h"
 
-#include "templates/half.h"
+#include "core/half.h"
 
 namespace tunesmith::test {
 namespace {

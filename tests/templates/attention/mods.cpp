@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "templates/half.h"
+#include "core/half.h"
 
 namespace tunesmith {
 

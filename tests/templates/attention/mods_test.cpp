@@ -7,7 +7,7 @@
 #include <ctime>
 
 #include "api/engine/parts.h"
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/api/engine/host_options.h"
 #include "tests/support/host_kernels.h"
 #include "tuner/acceptance.h"

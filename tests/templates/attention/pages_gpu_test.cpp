@@ -5,8 +5,8 @@
 
 #include <functional>
 
+#include "core/half.h"
 #include "jit/cuda/device.h"
-#include "templates/half.h"
 #include "tests/support/gpu_kernels.h"
 #include "tests/support/graph_calls.h"
 #include "tests/templates/attention/mods.h"

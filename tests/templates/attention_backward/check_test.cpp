@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/render.h"
 #include "tests/templates/attention/mods.h"
 #include "tests/templates/softmax/cases.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/half.h"
 #include "templates/attention/dropout.h"
-#include "templates/half.h"
 #include "tests/templates/softmax/cases.h"
 
 namespace tunesmith {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/templates/attention/mods.h"
 
 namespace tunesmith::test {

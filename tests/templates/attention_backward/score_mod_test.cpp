@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/support/host_kernels.h"
 #include "tests/support/source_compilation.h"
 #include "tests/templates/attention/mods.h"

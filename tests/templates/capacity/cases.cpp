@@ -7,8 +7,8 @@
 #include <map>
 #include <random>
 
+#include "templates/render.h"
 #include "templates/row/capacity.h"
-#include "templates/source_key.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::test {
@@ -54,7 +54,7 @@ std::string fields_of(const Op& op, std::int64_t cols, bool padded, const char* 
   return fields + (*op.options == 0 ? "" : ",") + op.options;
 }
 
-/// In the default configuration, or in that of a variant.
+/// In the default configuration, or a variant's.
 Case in_capacity(std::string_view op, const std::string& fields, const DeviceInfo& device, const std::string& config = {}) {
   const Problem problem = normalized(op, fields);
   const Config by_default = find_op(op).parse(problem)->capacity_config(device).value();
@@ -221,9 +221,7 @@ std::vector<SharedKernel> by_kernel(const std::vector<Case>& cases) {
     groups[c.problem.op + " " + c.op().parse(c.problem)->capacity_class() + " " + c.config.text()].cases.push_back(c);
   std::vector<SharedKernel> kernels;
   for (auto& [key, kernel] : groups) {
-    const auto source = [](const Case& c) {
-      return source_key(*c.op().parse(c.problem), c.config, TemplateSet::embedded());
-    };
+    const auto source = [](const Case& c) { return KernelSource(*c.op().parse(c.problem), c.config).key(); };
     const std::string first = source(kernel.cases.front());
     for (const Case& c : kernel.cases) EXPECT_EQ(source(c), first) << key << ": " << c.text();
     kernels.push_back(std::move(kernel));

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/cross_entropy/f64_cases.h"
 #include "tunesmith/error.h"

@@ -31,7 +31,7 @@ class CrossEntropyFinalize : public testing::Test {
     Engine::Parts& parts = engine_.parts();
     const Config whole = op.parse(small)->default_config(parts.device->info());
     const Built built =
-        build_binary(*op.parse(small), whole, parts.device->info().arch, *parts.compiler, *parts.cache, parts.templates);
+        build_binary({*op.parse(small), whole, parts.templates}, parts.device->info().arch, *parts.compiler, *parts.cache);
     const Executable executable(*parts.device, parts.device->load(built.binary),
                                 op.parse(small)->launch_plan(whole, parts.device->info()));
     const CheckResult result = verify(*op.parse(small), executable, *parts.device, 5);

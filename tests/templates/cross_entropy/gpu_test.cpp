@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/cross_entropy/cases.h"
 #include "tests/templates/cross_entropy/f64_cases.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/cross_entropy/cases.h"
 #include "tuner/device_memory.h"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/row_program/parse.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/row_program/f64_cases.h"

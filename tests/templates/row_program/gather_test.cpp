@@ -1,4 +1,4 @@
-// Sums of which one term is not 0: which are recognized, and what their kernels compute in every variant.
+// Sums with one term that is not 0: which are recognized, and what their kernels compute in every variant.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "templates/render.h"
 #include "tests/templates/row_program/host_outputs.h"
 #include "tests/templates/row_program/op_cases.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <set>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/templates/row_program/host_outputs.h"
 #include "tests/templates/row_program/op_cases.h"
 

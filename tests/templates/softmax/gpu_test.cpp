@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/softmax/launches.h"
 #include "tuner/verify.h"

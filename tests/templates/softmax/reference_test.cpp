@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "templates/half.h"
+#include "core/half.h"
 #include "tests/templates/softmax/cases.h"
 
 namespace tunesmith {

@@ -9,7 +9,7 @@
 //                   through distributed shared memory
 //   threads         one cluster of 2 blocks of 256 threads per row; thread i of the group processes vectors i, i +
 //                   512, ...: 1 vector of 8 elements
-//   templates       softmax/cluster.cuh <digest>
+//   templates       device/group_of_cluster.cuh softmax/resident.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin; minimum architecture: sm_90
 //   kernel          softmax_resident in line <number>; constants and entry points from line <number>
 

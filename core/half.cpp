@@ -1,4 +1,4 @@
-#include "templates/half.h"
+#include "core/half.h"
 
 #include <algorithm>
 #include <bit>

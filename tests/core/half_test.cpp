@@ -1,6 +1,6 @@
 // Host conversions of 16-bit floats compared with the definition of the formats.
 
-#include "templates/half.h"
+#include "core/half.h"
 
 #include <gtest/gtest.h>
 

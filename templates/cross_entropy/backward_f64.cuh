@@ -1,5 +1,0 @@
-// cross_entropy/backward.cuh for elements of double. Its functions find only overloads that are declared before them.
-#pragma once
-
-#include "cross_entropy/arithmetic_f64.cuh"
-#include "cross_entropy/backward.cuh"

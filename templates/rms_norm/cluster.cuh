@@ -1,5 +1,0 @@
-// rms_norm/resident.cuh for the blocks of a cluster.
-#pragma once
-
-#include "device/group_of_cluster.cuh"
-#include "rms_norm/resident.cuh"

@@ -1,5 +1,0 @@
-// row_program/sums_resident.cuh for the blocks of a cluster.
-#pragma once
-
-#include "device/group_of_cluster.cuh"
-#include "row_program/sums_resident.cuh"

@@ -1,5 +1,0 @@
-// row_program/totals_persistent.cuh for programs that compute in double.
-#pragma once
-
-#include "row_program/double.cuh"
-#include "row_program/totals_persistent.cuh"

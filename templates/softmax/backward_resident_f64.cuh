@@ -1,6 +1,0 @@
-// softmax/backward_resident.cuh for elements of double.
-#pragma once
-
-#include "device/double_exponential.cuh"
-#include "row/double.cuh"
-#include "softmax/backward_resident.cuh"

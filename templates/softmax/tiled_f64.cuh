@@ -1,6 +1,0 @@
-// softmax/tiled.cuh for elements of double.
-#pragma once
-
-#include "device/double_exponential.cuh"
-#include "row/double.cuh"
-#include "softmax/tiled.cuh"
