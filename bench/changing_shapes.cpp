@@ -183,11 +183,11 @@ void cold_and_warm(const char* what, const std::vector<const char*>& names, doub
 /// Softmax and cross-entropy of random widths.
 void widths() {
   constexpr int count = 1000;
-  constexpr std::int64_t rows = 256, most_cols = 131072;
+  constexpr std::int64_t rows = 256, max_cols = 131072;
   cold_and_warm("1000 random widths from 1 to 131072, softmax and cross-entropy, 256 rows, bf16",
                 {"softmax", "cross_entropy"}, 0, [&](Engine& engine, HostTimes& times) {
-                  const DeviceBuffer x = random_numbers(engine, DType::bf16, rows * most_cols, 1);
-                  const DeviceBuffer y(engine, rows * most_cols * 2), targets(engine, rows * 8), loss(engine, 4),
+                  const DeviceBuffer x = random_numbers(engine, DType::bf16, rows * max_cols, 1);
+                  const DeviceBuffer y(engine, rows * max_cols * 2), targets(engine, rows * 8), loss(engine, 4),
                       lse(engine, rows * 4);
                   engine.parts().device->fill(targets.data(), 0, targets.bytes());
                   std::mt19937_64 random(1);  // NOLINT(bugprone-random-generator-seed): every run has the same widths

@@ -56,8 +56,8 @@ struct SourceParts {
   std::vector<std::string> includes;
   std::string kernel;                                                ///< the main kernel's template: "softmax_resident"
   std::vector<std::pair<std::string, std::string>> specialized_for;  ///< provenance lines, e.g. {"cols", "32000"}
-  std::string algorithm, threads;    ///< the algorithm of this configuration, and the mapping of threads to data
-  std::string least_arch = "sm_75";  ///< minimum architecture
+  std::string algorithm, threads;  ///< the algorithm of this configuration, and the mapping of threads to data
+  std::string min_arch = "sm_75";  ///< minimum architecture
   /// Constexpr objects with designated initializers. User source may follow a #line directive of its own; a line "#line
   /// here" after it becomes a directive that returns to the generated file.
   std::string constants;

@@ -42,8 +42,8 @@ class TuneShare {
   double share() const noexcept { return share_; }
 
  private:
-  /// Returns the time spent; a run that has not ended counts as `least_s` at least.
-  double spent_locked_s(double least_s) const;
+  /// Returns the time spent; a run that has not ended counts as `min_s` at least.
+  double spent_locked_s(double min_s) const;
   bool allows_locked() const;
   void finish(std::list<double>::iterator start);
 

@@ -38,7 +38,7 @@ class CallKey {
  private:
   std::uint64_t hashed_ = 0;
   std::size_t count_ = 0;
-  std::array<std::uint64_t, most_key_words> words_{};
+  std::array<std::uint64_t, max_key_words> words_{};
 };
 
 }  // namespace tunesmith

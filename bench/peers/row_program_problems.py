@@ -12,7 +12,7 @@ QUANTIZED = {"e4m3": (E4M3, 448), "i8": (torch.int8, 127)}  # type and its large
 TYPES = {"e4m3": E4M3, "i8": torch.int8, "f32": torch.float32, "i32": torch.int32}
 CHECKED_ROWS = 64
 # Results are rounded to the output's type, and peers round in between: norms of differences over norms.
-MOST_ERROR, MOST_QUANTIZED_ERROR = 2e-2, 5e-2
+MAX_ERROR, MAX_QUANTIZED_ERROR = 2e-2, 5e-2
 
 
 def rms(x, w, eps=1e-6):
@@ -179,7 +179,7 @@ def checked(cell, result, want):
         return None
     error = max(relative_error(got[:len(exact)].double(), exact.double())
                 for got, exact in zip(arrays_of(result), want, strict=True))
-    most = MOST_QUANTIZED_ERROR if set(grids.PROGRAMS[cell.case][1]) & set(QUANTIZED) else MOST_ERROR
+    most = MAX_QUANTIZED_ERROR if set(grids.PROGRAMS[cell.case][1]) & set(QUANTIZED) else MAX_ERROR
     if not error <= most:
         raise RuntimeError(f"wrong: relative error {error:.2e}, allowed {most:.2e}")
     return error

@@ -17,8 +17,8 @@ TWICE = ("copy", "tunesmith")
 LONG_US = 1000.0              # longer works are measured in fewer rounds
 LONG_US_UNFLUSHED = 20000.0   # the same without a flush
 PREHEAT_S, REHEAT_S = 3.0, 0.3
-SAMPLE_US = 1000.0            # without a flush: duration of a sample, unless MOST_LAUNCHES take less
-MOST_LAUNCHES = 8
+SAMPLE_US = 1000.0            # without a flush: duration of a sample, unless MAX_LAUNCHES take less
+MAX_LAUNCHES = 8
 
 
 def events(count):
@@ -95,7 +95,7 @@ class Timer:
         found = {}
         for name, work in works.items():
             host, device = self.host_us(work), self.device_us(work, 1, ahead=1)
-            count = min(MOST_LAUNCHES, max(1, math.ceil(SAMPLE_US / device)))
+            count = min(MAX_LAUNCHES, max(1, math.ceil(SAMPLE_US / device)))
             found[name] = (min(32, max(1, math.ceil(1.5 * host * count / device) - count + 1)), count)
         return found
 

@@ -36,7 +36,7 @@ BlockMaskLayout BlockMaskLayout::of(const AttentionProblem& problem) {
   sizes.batch = problem.batch;
   sizes.heads = problem.heads;
   sizes.seq_q = problem.seq_q;
-  sizes.seq_kv = problem.seq_kv.value_or(problem.page_size ? most_paged_keys(problem) : problem.seq_q);
+  sizes.seq_kv = problem.seq_kv.value_or(problem.page_size ? max_paged_keys(problem) : problem.seq_q);
   sizes.varlen = problem.varlen;
   sizes.total_q = problem.total_q.value_or(1);
   sizes.kv_lengths = has_kv_lengths(problem);

@@ -26,7 +26,7 @@ bool mask_may_use(const std::string& mask_mod, MaskPlace place);
 /// Returns the part of the problem class that depends on the sources; empty without them.
 std::string modification_key(const Settings& settings);
 /// Returns numbers as AttentionParams::aux has them, 0 for arrays.
-std::array<std::uint64_t, most_aux> aux_bits(const Settings& settings);
+std::array<std::uint64_t, max_aux> aux_bits(const Settings& settings);
 
 /// Throws Error(invalid_argument) that says why score_mod cannot be differentiated over dual numbers and what to do instead,
 /// as far as its words tell; the compiler reports everything else. `has_gradient`: score_mod_grad is given already.

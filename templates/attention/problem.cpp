@@ -29,7 +29,7 @@ void check_pages(const AttentionProblem& p) {
   for (const auto& [name, value] : {std::pair("pages", p.pages), std::pair("max_pages", p.max_pages)})
     if (!value)
       throw Error(ErrorCode::invalid_argument, name, " is missing; attention with page_size needs pages and max_pages");
-  if (const std::int64_t most = most_paged_keys(p); *p.seq_kv > most)
+  if (const std::int64_t most = max_paged_keys(p); *p.seq_kv > most)
     throw Error(ErrorCode::invalid_argument, "seq_kv is ", *p.seq_kv, ", but ", *p.max_pages, " pages of ", *p.page_size,
                 " keys have room for ", most);
 }

@@ -13,7 +13,7 @@ Settings sizes_of(const AttentionProblem& p) {
   s.heads = p.heads;
   s.kv_heads = p.kv_heads.value_or(p.heads);
   s.seq_q = p.seq_q;
-  s.seq_kv = p.seq_kv.value_or(p.page_size ? most_paged_keys(p) : p.seq_q);
+  s.seq_kv = p.seq_kv.value_or(p.page_size ? max_paged_keys(p) : p.seq_q);
   s.head_dim = p.head_dim;
   s.head_dim_v = p.head_dim_v.value_or(p.head_dim);
   s.varlen = p.varlen;

@@ -84,7 +84,7 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
   return "static constexpr tunesmith::" + kind + "Config config = {\n" + members + "};\n\n" +
          (config.variant == Variant::wgmma ? wgmma_instructions(config, settings) : "") +
          asserts(kind + "Tiles<shape, config>::smem_bytes", config.smem_bytes(settings),
-                 "the host asks for as much shared memory") +
+                 "must equal the shared memory that the host requests") +
          (combines_by_kernel(config) ? asserts("split_combine_threads", split_combine_threads, "the host starts as many")
                                      : "");
 }
@@ -173,8 +173,8 @@ SourceParts ParsedAttention::source_parts(const Config& config) const {
   SourceParts parts;
   parts.specialized_for = specialized_for(settings);
   describe(typed, parts);
-  if (wgmma) parts.least_arch = "sm_90a";
-  if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.least_arch = cluster ? "sm_90" : "sm_80";
+  if (wgmma) parts.min_arch = "sm_90a";
+  if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.min_arch = cluster ? "sm_90" : "sm_80";
   parts.includes = {"attention/" + variant + ".cuh"};
   parts.kernel = "attention_" + variant;
   parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +

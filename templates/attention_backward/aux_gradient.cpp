@@ -85,7 +85,7 @@ std::int64_t aux_smem_bytes(const TypedConfig& config, const Settings& settings)
 std::string aux_config_text(const TypedConfig& config, const Settings& settings) {
   if (settings.daux.empty()) return {};
   const std::string bytes = std::to_string(aux_smem_bytes(config, settings));
-  const std::string why = ", \"the host asks for as much shared memory\");\n";
+  const std::string why = ", \"must equal the shared memory that the host requests\");\n";
   if (config.variant == Variant::simt)
     return "static_assert(tunesmith::AuxSimtTiles<shape, config>::smem_bytes == " + bytes + why;
   const MmaPass pass = aux_pass(settings);

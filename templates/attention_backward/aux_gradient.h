@@ -17,7 +17,7 @@ namespace tunesmith::attention_backward {
 
 /// Numbers the elements of all arrays with gradients, array by array.
 struct AuxElements {
-  std::array<std::int64_t, attention::most_aux> first{}, lengths{};  ///< of settings.forward.aux; length 0: no gradient
+  std::array<std::int64_t, attention::max_aux> first{}, lengths{};  ///< of settings.forward.aux; length 0: no gradient
   std::int64_t all = 0;
 
   explicit AuxElements(const Settings& settings);

@@ -234,7 +234,7 @@ class Checker {
       const auto column = static_cast<std::size_t>(c);
       outcome.compare([&] { return place_of(name, batch, head, position) + " column " + std::to_string(c); }, array, at + c,
                       settings_.accumulate, row.sums[column], row.sizes[column],
-                      row.bounds[column] + row.sizes[column] * (sum_rounding(row.terms) + 0x1p-22) + least_normal);
+                      row.bounds[column] + row.sizes[column] * (sum_rounding(row.terms) + 0x1p-22) + min_normal);
     }
   }
 
@@ -306,7 +306,7 @@ CheckResult ParsedAttentionBackward::check_outputs(std::span<const HostArray> ar
     for (std::size_t h = 0; h < heads; ++h)
       total.compare([&] { return std::string(name) + "[" + std::to_string(h) + "]"; }, *attention::find(arrays, name),
                     static_cast<std::int64_t>(h), settings_.accumulate, sums[h].value, sums[h].size,
-                    sums[h].error + sums[h].size * rounding + least_normal);
+                    sums[h].error + sums[h].size * rounding + min_normal);
   };
   if (sample.all && settings_.dsinks) compare_heads("dsinks", sinks, 0x1p-20);
   // Each thread sums a bounded number of terms before threads and blocks add up their sums.

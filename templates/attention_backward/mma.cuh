@@ -64,7 +64,7 @@ struct QueryTiles {
         first_q = seen.begin / tile_q * tile_q;
         ++head;
         if (seen.empty()) head = last_head + 1;
-      } else if (!keeps_any<tile_q>(key_tiles(), block.tile)) {
+      } else if (!any_unmasked<tile_q>(key_tiles(), block.tile)) {
         first_q += tile_q;
       } else {
         return;
@@ -126,7 +126,7 @@ __device__ __forceinline__ void attention_backward_keys_mma(const AttentionBackw
   }
   for (int stage = 0; !queries.at_end(); stage = config.stages == 1 ? 0 : 1 - stage) {
     const int head = queries.head, first_q = queries.first_q, at = Tiles::stages_at + stage * Tiles::stage_bytes;
-    const bool kept = queries.key_tiles().keeps_all(block.tile);
+    const bool kept = queries.key_tiles().all_unmasked(block.tile);
     queries.advance();
     async_copy_wait<0>();
     sync_block();
@@ -270,7 +270,7 @@ __device__ __forceinline__ void attention_backward_queries_mma(const AttentionBa
   }
   for (int stage = 0; tile >= tiles.begin(); stage = config.stages == 1 ? 0 : 1 - stage) {
     const int first_k = tile * tile_kv, at = Tiles::stages_at + stage * Tiles::stage_bytes;
-    const bool kept = tiles.keeps_all(tile);
+    const bool kept = tiles.all_unmasked(tile);
     tile = tiles.after(tile);
     async_copy_wait<0>();
     sync_block();

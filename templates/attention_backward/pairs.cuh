@@ -22,10 +22,10 @@ __device__ __forceinline__ float gradient_of(const Pair& pair, float product, fl
 
 /// Whether mask_mod keeps any pair of the K/V tile for `tile_q` queries.
 template <int tile_q, typename Tiles>
-__device__ __forceinline__ bool keeps_any(const Tiles& tiles, int index) {
+__device__ __forceinline__ bool any_unmasked(const Tiles& tiles, int index) {
   bool any = false;
 #pragma unroll
-  for (int row = 0; row < (tile_q + mask_tile - 1) / mask_tile; ++row) any = any || tiles.keeps_any(row, index);
+  for (int row = 0; row < (tile_q + mask_tile - 1) / mask_tile; ++row) any = any || tiles.any_unmasked(row, index);
   return any;
 }
 

@@ -22,7 +22,7 @@
 namespace tunesmith::attention_backward {
 
 /// Float32 results that are smaller may be flushed to 0.
-inline constexpr double least_normal = 0x1p-126;
+inline constexpr double min_normal = 0x1p-126;
 
 /// Rows of numbers.
 struct Matrix {

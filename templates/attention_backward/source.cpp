@@ -80,8 +80,8 @@ SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
   SourceParts parts;
   parts.specialized_for = attention::specialized_for(forward);
   describe(typed, settings, parts);
-  if (mma) parts.least_arch = "sm_80";
-  if (wgmma) parts.least_arch = "sm_90a";
+  if (mma) parts.min_arch = "sm_80";
+  if (wgmma) parts.min_arch = "sm_90a";
   parts.includes = {"attention_backward/" + variant + ".cuh"};
   parts.kernel = "attention_backward_" + std::string(wgmma ? "" : "keys_") + variant;
   parts.constants = constants_text(typed, settings);

@@ -84,47 +84,47 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
     for (const TensorMap* map : {&params.q, &params.k, &params.v, &params.dout}) prefetch_tensor_map(*map);
     constexpr int warps = 4 * Tiles::multipliers, factor_warps = Tiles::by_gradient ? 4 : warps;
     for (int stage = 0; stage < config.stages; ++stage) {
-      barrier_init(barriers.q_come(stage), 1);
-      barrier_init(barriers.q_free(stage), warps);
-      barrier_init(barriers.dout_come(stage), 1);
-      barrier_init(barriers.dout_free(stage), warps);
+      barrier_init(barriers.q_full(stage), 1);
+      barrier_init(barriers.q_empty(stage), warps);
+      barrier_init(barriers.dout_full(stage), 1);
+      barrier_init(barriers.dout_empty(stage), warps);
     }
     for (int stage = 0; stage < 2; ++stage) {
       if constexpr (!Tiles::separate_dq) {
-        barrier_init(barriers.ds_come(stage), factor_warps);
-        barrier_init(barriers.ds_free(stage), 4);
+        barrier_init(barriers.ds_full(stage), factor_warps);
+        barrier_init(barriers.ds_empty(stage), 4);
       }
       if constexpr (Tiles::by_gradient) {
-        barrier_init(barriers.p_come(stage), 4);
-        barrier_init(barriers.p_free(stage), 4);
+        barrier_init(barriers.p_full(stage), 4);
+        barrier_init(barriers.p_empty(stage), 4);
       }
     }
     if constexpr (config.adders)
       for (int stage = 0; stage < Tiles::sums_stages; ++stage) {
-        barrier_init(barriers.sums_come(stage), 4);
-        barrier_init(barriers.sums_free(stage), 1);
+        barrier_init(barriers.sums_full(stage), 4);
+        barrier_init(barriers.sums_empty(stage), 1);
       }
     if constexpr (config.cluster > 0) {
       for (int stage = 0; stage < 2; ++stage) {
-        barrier_init(barriers.slots_come(stage), 1);
-        barrier_init(barriers.slots_free(stage), 4 * config.cluster);
+        barrier_init(barriers.slots_full(stage), 1);
+        barrier_init(barriers.slots_empty(stage), 4 * config.cluster);
       }
     }
     for (int stage = 0; stage < Tiles::kv_stages; ++stage) {
-      barrier_init(barriers.k_come(stage), 1);
-      barrier_init(barriers.v_come(stage), 1);
+      barrier_init(barriers.k_full(stage), 1);
+      barrier_init(barriers.v_full(stage), 1);
     }
     if constexpr (config.persistent) {
       for (int i = 0; i < 2; ++i) {
-        barrier_init(barriers.k_free(i), 1);
-        barrier_init(barriers.v_free(i), 1);
+        barrier_init(barriers.k_empty(i), 1);
+        barrier_init(barriers.v_empty(i), 1);
         for (int group = 0; group < Tiles::multipliers; ++group) {
           barrier_init(barriers.dv_staged(i, group), 4);
           barrier_init(barriers.dk_staged(i, group), 4);
         }
-        barrier_init(barriers.item_come(i), 1);
+        barrier_init(barriers.item_full(i), 1);
         barrier_init(barriers.dq_done(i), 4);
-        barrier_init(barriers.item_free(i), PersistentItems<shape, config>::readers);
+        barrier_init(barriers.item_empty(i), PersistentItems<shape, config>::readers);
       }
     } else if constexpr (config.ordered)
       *reinterpret_cast<uint32*>(dynamic_shared() + Tiles::ticket_at) =

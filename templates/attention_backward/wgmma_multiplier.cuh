@@ -228,14 +228,14 @@ struct Multiplier {
   /// Stores dS, transposed back, for the product with K, unless another kernel computes it.
   __device__ __forceinline__ void send_factors() {
     if constexpr (Tiles::separate_dq) return;
-    barrier_wait(barriers.ds_free(ds_stage.index), ds_stage.parity ^ 1);
+    barrier_wait(barriers.ds_empty(ds_stage.index), ds_stage.parity ^ 1);
     const int chunk = 2 * warp + (lane >> 3 & 1), row = (lane >> 4) * 8 + (lane & 7);
     const uint32 to = shared + Tiles::ds_at + ds_stage.index * Tiles::ds_bytes + rows() * Tiles::q_slab +
                       row * Tiles::row_bytes + (chunk ^ (lane & 7)) * 16;
 #pragma unroll
     for (int step = 0; step < steps; ++step) store_matrices_transposed(to + step * 2048, factors[step]);
     fence_async_shared();
-    arrive(barriers.ds_come(ds_stage.index));
+    arrive(barriers.ds_full(ds_stage.index));
     ds_stage.next();
   }
   __device__ __forceinline__ void arrive(uint32 barrier) const {
@@ -245,17 +245,17 @@ struct Multiplier {
 
   /// Sends P, or its derivative by the dot product, or both, to the warpgroup that computes dS of the same pairs.
   __device__ __forceinline__ void send_weights() {
-    barrier_wait(barriers.p_free(p_stage.index), p_stage.parity ^ 1);
+    barrier_wait(barriers.p_empty(p_stage.index), p_stage.parity ^ 1);
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
       store_shared(weights_at() + step * 2048, has_slopes && !Tiles::both_kinds ? factors[step] : weights[step]);
       if constexpr (Tiles::both_kinds) store_shared(weights_at() + Tiles::p_bytes + step * 2048, factors[step]);
     }
-    arrive(barriers.p_come(p_stage.index));
+    arrive(barriers.p_full(p_stage.index));
     p_stage.next();
   }
   __device__ __forceinline__ void receive_weights() {
-    barrier_wait(barriers.p_come(p_stage.index), p_stage.parity);
+    barrier_wait(barriers.p_full(p_stage.index), p_stage.parity);
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
       const Bits<16> words = load_shared<16>(weights_at() + step * 2048);
@@ -267,7 +267,7 @@ struct Multiplier {
         for (int i = 0; i < 4; ++i) factors[step][i] = slopes.word[i];
       }
     }
-    arrive(barriers.p_free(p_stage.index));
+    arrive(barriers.p_empty(p_stage.index));
     p_stage.next();
   }
   __device__ __forceinline__ uint32 weights_at() const {
@@ -339,50 +339,50 @@ struct Multiplier {
     for (int i = 0; i < shape.head_dim_v / 2; ++i) dv[i] = 0.0f;
     const int count = ring.count();
     if (count > 0) {
-      if constexpr (!Tiles::loads_early) barrier_wait(barriers.k_come(Tiles::kv_stage(item)), Tiles::kv_parity(item));
+      if constexpr (!Tiles::loads_early) barrier_wait(barriers.k_full(Tiles::kv_stage(item)), Tiles::kv_parity(item));
       if constexpr (config.ahead) {
-        barrier_wait(barriers.q_come(0), 0);
+        barrier_wait(barriers.q_full(0), 0);
         multiply_queries();
         wgmma_wait<0>(scores);
       }
-      if constexpr (!Tiles::loads_early) barrier_wait(barriers.v_come(Tiles::kv_stage(item)), Tiles::kv_parity(item));
+      if constexpr (!Tiles::loads_early) barrier_wait(barriers.v_full(Tiles::kv_stage(item)), Tiles::kv_parity(item));
 #pragma unroll 1
       for (int left = count - 1; left >= 0; --left) {
         if constexpr (!config.ahead) {
-          barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+          barrier_wait(barriers.q_full(q_stage.index), q_stage.parity);
           multiply_queries();
         }
         const Dropped dropped = dropped_pairs(ring, keys);
         if constexpr (!config.ahead) wgmma_wait<0>(scores);
         if constexpr (early_slopes) {
           start_head(ring.head(), keys);
-          barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
+          barrier_wait(barriers.dout_full(dout_stage.index), dout_stage.parity);
         }
         exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), dropped, ring.first_q(),
-                     keys.first_k + 64 * rows(), ring.keeps_all());
-        barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
+                     keys.first_k + 64 * rows(), ring.all_unmasked());
+        barrier_wait(barriers.dout_full(dout_stage.index), dout_stage.parity);
         multiply_gradients();
         accumulate(dv, weights, Tiles::dout_at + dout_stage.index * Tiles::dout_bytes);
         wgmma_wait<1>(gradients);
         differentiate(ring, keys);
         wgmma_wait<0>(dv);
         pin_all(weights);
-        arrive(barriers.dout_free(dout_stage.index));
+        arrive(barriers.dout_empty(dout_stage.index));
         dout_stage.next();
         accumulate(dk, factors, Tiles::q_at + q_stage.index * Tiles::q_bytes);
         send_factors();
-        const uint32 q_free = barriers.q_free(q_stage.index);
+        const uint32 q_empty = barriers.q_empty(q_stage.index);
         q_stage.next();
         if constexpr (config.ahead) {
           // After the last tile a product that nobody reads: a branch around it would serialize all products.
-          if (left > 0) barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+          if (left > 0) barrier_wait(barriers.q_full(q_stage.index), q_stage.parity);
           multiply_queries();
           wgmma_wait<1>(dk);
         } else {
           wgmma_wait<0>(dk);
         }
         pin_all(factors);
-        arrive(q_free);
+        arrive(q_empty);
         if constexpr (config.ahead) wgmma_wait<0>(scores);
         ring.next();
       }
@@ -415,25 +415,25 @@ struct Multiplier {
 #pragma unroll
     for (int i = 0; i < shape.head_dim_v / 2; ++i) dv[i] = 0.0f;
     if (const int count = ring.count(); count > 0) {
-      barrier_wait(barriers.k_come(), 0);
-      barrier_wait(barriers.q_come(0), 0);
+      barrier_wait(barriers.k_full(), 0);
+      barrier_wait(barriers.q_full(0), 0);
       multiply_queries();
       wgmma_wait<0>(scores);
 #pragma unroll 1
       for (int left = count - 1; left >= 0; --left) {
         exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), dropped_pairs(ring, keys),
-                     ring.first_q(), keys.first_k, ring.keeps_all());
-        arrive(barriers.q_free(q_stage.index));
+                     ring.first_q(), keys.first_k, ring.all_unmasked());
+        arrive(barriers.q_empty(q_stage.index));
         q_stage.next();
-        barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
+        barrier_wait(barriers.dout_full(dout_stage.index), dout_stage.parity);
         accumulate(dv, weights, Tiles::dout_at + dout_stage.index * Tiles::dout_bytes);
         send_weights();
         // After the last tile a product that nobody reads: a branch around it would serialize all products.
-        if (left > 0) barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+        if (left > 0) barrier_wait(barriers.q_full(q_stage.index), q_stage.parity);
         multiply_queries();
         wgmma_wait<1>(dv);
         pin_all(weights);
-        arrive(barriers.dout_free(dout_stage.index));
+        arrive(barriers.dout_empty(dout_stage.index));
         dout_stage.next();
         wgmma_wait<0>(scores);
         ring.next();
@@ -453,24 +453,24 @@ struct Multiplier {
 #pragma unroll
     for (int i = 0; i < shape.head_dim / 2; ++i) dk[i] = 0.0f;
     if (const int count = ring.count(); count > 0) {
-      barrier_wait(barriers.v_come(), 0);
-      barrier_wait(barriers.dout_come(0), 0);
+      barrier_wait(barriers.v_full(), 0);
+      barrier_wait(barriers.dout_full(0), 0);
       multiply_gradients();
       wgmma_wait<0>(gradients);
 #pragma unroll 1
       for (int left = count - 1; left >= 0; --left) {
         receive_weights();
         differentiate(ring, keys);
-        arrive(barriers.dout_free(dout_stage.index));
+        arrive(barriers.dout_empty(dout_stage.index));
         dout_stage.next();
-        barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+        barrier_wait(barriers.q_full(q_stage.index), q_stage.parity);
         accumulate(dk, factors, Tiles::q_at + q_stage.index * Tiles::q_bytes);
         send_factors();
-        if (left > 0) barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
+        if (left > 0) barrier_wait(barriers.dout_full(dout_stage.index), dout_stage.parity);
         multiply_gradients();
         wgmma_wait<1>(dk);
         pin_all(factors);
-        arrive(barriers.q_free(q_stage.index));
+        arrive(barriers.q_empty(q_stage.index));
         q_stage.next();
         wgmma_wait<0>(gradients);
         ring.next();

@@ -112,26 +112,26 @@ struct WgmmaBackwardTiles {
 template <int stages>
 struct BackwardBarriers {
   uint32 base;
-  __device__ __forceinline__ uint32 q_come(int stage) const { return base + 32 * stage; }
-  __device__ __forceinline__ uint32 q_free(int stage) const { return base + 32 * stage + 8; }
-  __device__ __forceinline__ uint32 dout_come(int stage) const { return base + 32 * stage + 16; }
-  __device__ __forceinline__ uint32 dout_free(int stage) const { return base + 32 * stage + 24; }
-  __device__ __forceinline__ uint32 k_come(int stage = 0) const { return base + 32 * stages + 80 * stage; }
-  __device__ __forceinline__ uint32 v_come(int stage = 0) const { return base + 32 * stages + 8 + 80 * stage; }
-  __device__ __forceinline__ uint32 ds_come(int stage) const { return base + 32 * stages + 16 + 16 * stage; }
-  __device__ __forceinline__ uint32 ds_free(int stage) const { return base + 32 * stages + 24 + 16 * stage; }
-  __device__ __forceinline__ uint32 p_come(int stage) const { return base + 32 * stages + 48 + 16 * stage; }
-  __device__ __forceinline__ uint32 p_free(int stage) const { return base + 32 * stages + 56 + 16 * stage; }
-  // Where p_come and p_free are not used.
-  __device__ __forceinline__ uint32 sums_come(int stage) const { return p_come(stage); }
-  __device__ __forceinline__ uint32 sums_free(int stage) const { return p_free(stage); }
-  __device__ __forceinline__ uint32 slots_come(int stage) const { return base + 32 * stages + 80 + 16 * stage; }
-  __device__ __forceinline__ uint32 slots_free(int stage) const { return base + 32 * stages + 88 + 16 * stage; }
+  __device__ __forceinline__ uint32 q_full(int stage) const { return base + 32 * stage; }
+  __device__ __forceinline__ uint32 q_empty(int stage) const { return base + 32 * stage + 8; }
+  __device__ __forceinline__ uint32 dout_full(int stage) const { return base + 32 * stage + 16; }
+  __device__ __forceinline__ uint32 dout_empty(int stage) const { return base + 32 * stage + 24; }
+  __device__ __forceinline__ uint32 k_full(int stage = 0) const { return base + 32 * stages + 80 * stage; }
+  __device__ __forceinline__ uint32 v_full(int stage = 0) const { return base + 32 * stages + 8 + 80 * stage; }
+  __device__ __forceinline__ uint32 ds_full(int stage) const { return base + 32 * stages + 16 + 16 * stage; }
+  __device__ __forceinline__ uint32 ds_empty(int stage) const { return base + 32 * stages + 24 + 16 * stage; }
+  __device__ __forceinline__ uint32 p_full(int stage) const { return base + 32 * stages + 48 + 16 * stage; }
+  __device__ __forceinline__ uint32 p_empty(int stage) const { return base + 32 * stages + 56 + 16 * stage; }
+  // Where p_full and p_empty are not used.
+  __device__ __forceinline__ uint32 sums_full(int stage) const { return p_full(stage); }
+  __device__ __forceinline__ uint32 sums_empty(int stage) const { return p_empty(stage); }
+  __device__ __forceinline__ uint32 slots_full(int stage) const { return base + 32 * stages + 80 + 16 * stage; }
+  __device__ __forceinline__ uint32 slots_empty(int stage) const { return base + 32 * stages + 88 + 16 * stage; }
   // Of persistent blocks, which have no slots.
-  __device__ __forceinline__ uint32 k_free(int stage) const { return base + 32 * stages + 96 + 16 * stage; }
-  __device__ __forceinline__ uint32 v_free(int stage) const { return base + 32 * stages + 104 + 16 * stage; }
-  __device__ __forceinline__ uint32 item_come(int slot) const { return base + 32 * stages + 128 + 56 * slot; }
-  __device__ __forceinline__ uint32 item_free(int slot) const { return base + 32 * stages + 136 + 56 * slot; }
+  __device__ __forceinline__ uint32 k_empty(int stage) const { return base + 32 * stages + 96 + 16 * stage; }
+  __device__ __forceinline__ uint32 v_empty(int stage) const { return base + 32 * stages + 104 + 16 * stage; }
+  __device__ __forceinline__ uint32 item_full(int slot) const { return base + 32 * stages + 128 + 56 * slot; }
+  __device__ __forceinline__ uint32 item_empty(int slot) const { return base + 32 * stages + 136 + 56 * slot; }
   __device__ __forceinline__ uint32 dq_done(int slot) const { return base + 32 * stages + 144 + 56 * slot; }
   __device__ __forceinline__ uint32 dv_staged(int slot, int group) const {
     return base + 32 * stages + 152 + 56 * slot + 16 * group;
@@ -314,8 +314,8 @@ class QueryRing {
   __device__ __forceinline__ int first_q() const { return tile_ * tile_q; }
   /// Visibility::offset.
   __device__ __forceinline__ int offset() const { return offset_; }
-  /// As MaskedQueryRing::keeps_all().
-  __device__ __forceinline__ bool keeps_all() const { return true; }
+  /// As MaskedQueryRing::all_unmasked().
+  __device__ __forceinline__ bool all_unmasked() const { return true; }
   /// Number of blocks that add to the sums of this tile before this block does.
   __device__ __forceinline__ uint32 earlier_blocks() const {
     using Seen = Visibility<shape>;

@@ -70,7 +70,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     int first = is_largest(target_logit, part.largest) && position >= 0 ? static_cast<int>(target.column) : no_column;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0)>(row.all.end, i)) break;
+      if (row_ends<shape, config, Group::group_size, (shape.min_cols > 0)>(row.all.end, i)) break;
       Number values[vector];
       resident.get(i, values);
       scale.apply(values);
@@ -120,7 +120,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
         }
 #pragma unroll
         for (int i = 0; i < vectors; ++i) {
-          if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0)>(row.all.end, i)) break;
+          if (row_ends<shape, config, Group::group_size, (shape.min_cols > 0)>(row.all.end, i)) break;
           Number values[vector];
           resident.get(i, values);
           const int64 column = column_of<shape, Group::group_size>(i, thread_rank);

@@ -273,7 +273,7 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     Settings viewed = settings;
     viewed.shape = typed.view(settings.shape);
     parts.specialized_for = row::specialized_for(viewed.shape);
-    parts.least_arch = row::least_arch(typed, viewed.shape);
+    parts.min_arch = row::min_arch(typed, viewed.shape);
     row::describe(typed, viewed.shape,
                   std::string("the maximum logit, the sum of exponentials without the target's, and the loss") +
                       (settings.has_gradient() ? " with its gradient" : ""),
@@ -313,7 +313,7 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     tiles.load = tiles.load_again = typed.load;
     tiles.store = typed.store;
     parts.specialized_for = row::specialized_for(settings.shape);
-    parts.least_arch = row::least_arch(tiles, settings.shape);
+    parts.min_arch = row::min_arch(tiles, settings.shape);
     parts.includes = includes_of(settings, "backward");
     parts.kernel = "cross_entropy_backward";
     parts.algorithm = "one read and one write: dlogits elementwise from the row's lse";

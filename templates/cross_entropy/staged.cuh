@@ -208,7 +208,7 @@ __device__ __forceinline__ void cross_entropy_of_staged_rows(const ParamsOf<opti
       int first = column_of_target >= 0 && is_largest(target_logit, part.largest) ? column_of_target : no_column;
 #pragma unroll
       for (int v = 0; v < vectors; ++v) {
-        if constexpr (shape.least_cols > 0) {
+        if constexpr (shape.min_cols > 0) {
           if (beyond_row<shape, Group::group_size>(row.all.end, v)) break;
         }
         Number values[vector];
@@ -253,7 +253,7 @@ __device__ __forceinline__ void cross_entropy_of_staged_rows(const ParamsOf<opti
         const CrossEntropyGradient<shape, options> gradient(params, loss, factors, true);
 #pragma unroll
         for (int v = 0; v < vectors; ++v) {
-          if constexpr (shape.least_cols > 0) {
+          if constexpr (shape.min_cols > 0) {
             if (beyond_row<shape, Group::group_size>(row.all.end, v)) break;
           }
           Number values[vector];

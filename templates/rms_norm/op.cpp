@@ -47,7 +47,7 @@ void complete(RmsNormProblem& p) {
     throw Error(ErrorCode::invalid_argument, "weight_dtype is ", name(p.weight_type()), "; allowed: ", name(p.dtype),
                 " (that of x), f32");
   if (p.cols == 0 && p.rstd)
-    throw Error(ErrorCode::invalid_argument, "cols is 0 and rstd is 1; allowed: cols of 1 to ", most_cols,
+    throw Error(ErrorCode::invalid_argument, "cols is 0 and rstd is 1; allowed: cols of 1 to ", max_cols,
                 ", or rstd=0: the mean of no elements is NaN");
 }
 

@@ -14,7 +14,7 @@ namespace tunesmith::row {
 // register_rows.cpp: rows in registers.
 
 /// With more vectors per lane, a block is faster than a warp.
-inline constexpr int most_vectors_of_a_lane = 8;
+inline constexpr int max_vectors_of_a_lane = 8;
 
 TypedConfig warp_default(const Shape& shape, const DeviceInfo& device);
 TypedConfig block_default(const Shape& shape, const DeviceInfo& device);
@@ -42,12 +42,12 @@ std::optional<TypedConfig> column_block(Access access, const Shape& shape, const
 /// for other rows and devices. On an H200, 0.84 to 1.0 of the time of warps. With cache hints.
 std::optional<TypedConfig> small_column_block(const Shape& shape, const DeviceInfo& device);
 
-/// Returns the block to use instead of `most_rows`, the block with the most resident rows. Where memory needs more loads in
+/// Returns the block to use instead of `max_rows`, the block with the most resident rows. Where memory needs more loads in
 /// flight, column_block(). Elsewhere, and where there is none, for aligned rows of 16 bits in programs of
 /// several stages: up to 32 or 64 values in a thread, converted once, because each stage reads them again; longer rows
-/// packed. On an H200, 0.75 to 1.00 of the time of `most_rows` (row_program/NOTES.md, "Programs of several stages convert
+/// packed. On an H200, 0.75 to 1.00 of the time of `max_rows` (row_program/NOTES.md, "Programs of several stages convert
 /// again").
-TypedConfig program_block(const TypedConfig& most_rows, const Shape& shape, const DeviceInfo& device);
+TypedConfig program_block(const TypedConfig& max_rows, const Shape& shape, const DeviceInfo& device);
 
 // small_problems.cpp: rows that are all on the chip at once.
 

@@ -41,7 +41,7 @@ std::vector<Cluster> clusters_of(const Shape& shape, const DeviceInfo& device) {
 
 /// Returns the most vectors of an input that a thread holds in registers. 12 of float32 with code for ends take up to 1.26
 /// of the time of the kernel for the width.
-int most_vectors_of(const Shape& shape) {
+int max_vectors_of(const Shape& shape) {
   if (!has_code_for_ends(shape) || has_large_blocks(shape)) return 16;
   return is_narrow(shape) ? 4 : 8;
 }
@@ -73,15 +73,14 @@ std::optional<TypedConfig> config_of(const Cluster& cluster, bool more, const Sh
   config.blocks_per_row = cluster.blocks;
   config.threads = cluster.threads;
   config.min_blocks = cluster.min_blocks;
-  config.sized_by_row = shape.least_cols > 0 ? 1 : 0;
+  config.sized_by_row = shape.min_cols > 0 ? 1 : 0;
   // float32 costs fewer instructions, except for losses with their gradient, whose exponentials replace the logits.
   const bool packed = is_narrow(shape) && shape.is_loss();
   config.registers = packed ? Registers::packed : Registers::float32;
   const Held held = held_values(registers, packed, shape);
   const int values = shape.inputs * shape.vector();  // of a vector of each input
   const auto vectors = static_cast<int>(config.vectors_per_thread(shape));
-  const int most = std::min({held.most / values, vectors, most_vectors_of(shape)}),
-            best = std::min(held.best / values, most);
+  const int most = std::min({held.most / values, vectors, max_vectors_of(shape)}), best = std::min(held.best / values, most);
   std::vector<int> tries;
   for (int count = best; count <= (more ? most : best); ++count) tries.push_back(count);
   for (int count = best - 1; count > 0; --count) tries.push_back(count);
@@ -115,8 +114,8 @@ bool is_worth_more_registers(const Cluster& cluster, const Shape& shape, const D
 }  // namespace
 
 Shape fitting_half_of_bucket(Shape shape) {
-  const std::int64_t end = capacity_of(shape.cols), before_first = least_cols_of(end) - 1;
-  shape.least_cols = shape.cols - (end - before_first) / 2;
+  const std::int64_t end = capacity_of(shape.cols), before_first = min_cols_of(end) - 1;
+  shape.min_cols = shape.cols - (end - before_first) / 2;
   return shape;
 }
 

@@ -13,7 +13,7 @@
 namespace tunesmith::row {
 namespace {
 
-constexpr std::int64_t most_waves = 16;
+constexpr std::int64_t max_waves = 16;
 
 struct Wave {
   TypedConfig config;
@@ -35,8 +35,8 @@ Wave fewest_waves(int threads, int min_blocks, const Shape& shape, const DeviceI
   const std::int64_t rows = shape.rows_bucket(), held = std::int64_t{min_blocks} * device.sm_count;
   Wave wave;
   wave.config.variant = Variant::grid;
-  wave.config.sized_by_row = shape.least_cols > 0 ? 1 : 0;
-  for (std::int64_t waves = 1; waves <= std::min(most_waves, rows); ++waves) {
+  wave.config.sized_by_row = shape.min_cols > 0 ? 1 : 0;
+  for (std::int64_t waves = 1; waves <= std::min(max_waves, rows); ++waves) {
     const std::int64_t at_once = (rows + waves - 1) / waves, blocks = held / at_once;
     if (blocks < 2) continue;
     if (blocks > 1024) break;
@@ -57,10 +57,10 @@ Wave fewest_waves(int threads, int min_blocks, const Shape& shape, const DeviceI
 int threads_for_wave(const TypedConfig& config, const Shape& shape) {
   if (shape.actual_cols != 0 && shape.shifted() && is_narrow(shape)) return 256;
   const bool cheap = shape.inputs == 1 && (shape.keeps_exponentials || size_of(shape.input) < 4);
-  const std::int64_t most_vectors = cheap ? 40 : 32;
+  const std::int64_t max_vectors = cheap ? 40 : 32;
   TypedConfig few = config;
   few.threads = 128;
-  return few.vectors_per_thread(shape) * shape.inputs <= most_vectors ? 128 : 256;
+  return few.vectors_per_thread(shape) * shape.inputs <= max_vectors ? 128 : 256;
 }
 
 }  // namespace

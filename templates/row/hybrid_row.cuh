@@ -117,7 +117,7 @@ struct HybridRow {
       if ((!ragged<shape> && inside_row<shape, group_size>(i)) ||
           seen.template holds<vector>(column_of<shape, group_size>(i, thread_rank)))
         continue;
-      if constexpr (shape.least_cols > 0)
+      if constexpr (shape.min_cols > 0)
         hold(i, RowFeatures<shape>::SeenEdges::template load_rest<Element, vector, LoadHint::plain>(
                     first, column_of<shape, group_size>(i, thread_rank), seen, outside));
       else

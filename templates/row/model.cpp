@@ -135,14 +135,14 @@ std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& dev
   return ranked(std::move(all));
 }
 
-std::vector<TypedConfig> ranked_warps(int threads, int most_vectors, const Shape& shape, const DeviceInfo& device) {
+std::vector<TypedConfig> ranked_warps(int threads, int max_vectors, const Shape& shape, const DeviceInfo& device) {
   std::vector<Rated> all;
   for (int lanes = 1; lanes <= 32; lanes *= 2) {
     TypedConfig config;
     config.variant = Variant::warp;
     config.threads = threads;
     config.lanes = lanes;
-    if (config.vectors_per_thread(shape) * shape.inputs <= most_vectors && why_invalid(config, shape, device).empty())
+    if (config.vectors_per_thread(shape) * shape.inputs <= max_vectors && why_invalid(config, shape, device).empty())
       all.push_back(rate(config, wanted_values_of_warps(shape), shape, device));
   }
   return ranked(std::move(all));

@@ -51,7 +51,7 @@ struct Pipeline {
   static constexpr int part = rounded_up<rounded_up<chunk / vector_bytes, config.warps> / config.warps, 8>;
   static constexpr int per_lane = (part + 31) / 32;
   static constexpr int results = 8;
-  static constexpr int most_tickets = config.stages / chunks + 2 < 6 ? config.stages / chunks + 2 : 6;
+  static constexpr int max_tickets = config.stages / chunks + 2 < 6 ? config.stages / chunks + 2 : 6;
   static constexpr int stage_bytes = inputs * chunk;
   static constexpr int ring_bytes = config.stages * stage_bytes;
 
@@ -289,7 +289,7 @@ __device__ __forceinline__ void run_pipeline(const RowParams& params, const Prod
   const uint32 ring = shared_address(memory);
   const int warp = warp_index();
   const int rank = blocks > 1 ? cluster_rank() : 0;
-  const Tickets tickets(params.workspace, params.rows, grid_blocks() / blocks, Geometry::most_tickets);
+  const Tickets tickets(params.workspace, params.rows, grid_blocks() / blocks, Geometry::max_tickets);
 
   // The thread that takes the cluster's tickets takes the first ones.
   const bool takes = warp == config.warps + 1 && rank == 0;

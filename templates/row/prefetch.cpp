@@ -53,7 +53,7 @@ int default_prefetch(const TypedConfig& config, const Shape& shape, const Device
   // Hints other than plain change what L2 keeps.
   if (config.load != LoadHint::plain && !(config.load == LoadHint::no_allocate && needs_more_loads(device))) return 0;
   // Clusters of small blocks have enough loads in flight.
-  const bool has_large_blocks = row_bytes(shape) > most_bytes_of_small_block * config.blocks_of_row();
+  const bool has_large_blocks = row_bytes(shape) > max_bytes_of_small_block * config.blocks_of_row();
   if (config.variant > Variant::block && !(config.variant == Variant::cluster && has_large_blocks)) return 0;
   if (config.access == Access::staged && !staged_loss) return 0;  // 0.97 to 1.04 of the time
   // Beyond, memory writes as much as it reads, and lines are evicted before their block starts.

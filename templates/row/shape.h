@@ -12,10 +12,10 @@
 namespace tunesmith::row {
 
 /// Static shared memory that the partial results of a row program may take, in bytes: CUDA allows a kernel 48 KiB.
-inline constexpr std::int64_t most_exchanged_bytes = 46 << 10;
+inline constexpr std::int64_t max_exchanged_bytes = 46 << 10;
 
 /// Largest partial result, in floats, for which a grid has room (GridGroup::max_words in device/group.cuh).
-inline constexpr int most_floats_of_grid = 8;
+inline constexpr int max_floats_of_grid = 8;
 
 inline constexpr std::int64_t line_bytes = 128;  ///< of a cache line
 
@@ -28,9 +28,9 @@ struct Rows {
 
 struct Shape {
   std::int64_t rows = 0, cols = 0;
-  /// Columns of the problem, if `cols` is the capacity of a kernel for any width from least_cols to `cols`; otherwise 0.
+  /// Columns of the problem, if `cols` is the capacity of a kernel for any width from min_cols to `cols`; otherwise 0.
   std::int64_t actual_cols = 0;
-  std::int64_t least_cols = 0;
+  std::int64_t min_cols = 0;
   DType input = DType::f32, output = DType::f32;
   int inputs = 1;  ///< number of input arrays: x, or dy and y
   std::array<Rows, 4> in;
@@ -98,7 +98,7 @@ struct Shape {
   /// Returns the resident bytes per element over all inputs, as float32 with an additive mask.
   std::int64_t resident_element_bytes() const noexcept;
   /// Returns the resident bytes per element of the input with the fewest.
-  std::int64_t least_resident_bytes() const noexcept;
+  std::int64_t min_resident_bytes() const noexcept;
   /// Returns the most columns of the bucket that the problem is in. A vector holds the columns before which a row that is
   /// not vector-aligned starts, so that its bucket ends that many columns earlier.
   std::int64_t capacity() const noexcept;
@@ -132,7 +132,7 @@ struct Shape {
  private:
   /// Returns the resident bytes of the narrowest row of the bucket. Rules use it so that all widths of the bucket have the
   /// same result.
-  std::int64_t least_row_bytes() const noexcept;
+  std::int64_t min_row_bytes() const noexcept;
 
   /// How all arrays are accessed.
   struct Access {

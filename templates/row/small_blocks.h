@@ -9,7 +9,7 @@
 
 namespace tunesmith::row {
 
-inline constexpr std::int64_t most_bytes_of_small_block = 42 << 10;  ///< of a row
+inline constexpr std::int64_t max_bytes_of_small_block = 42 << 10;  ///< of a row
 
 /// Returns a valid cluster of blocks with 128 threads. Each block holds up to 42 KiB of a row; a multiprocessor has five to
 /// eight. Returns nullopt if rows are shorter, exceed a cluster, or give fewer than four blocks on each multiprocessor.

@@ -25,7 +25,7 @@ std::string kernel(const TypedConfig& config, const std::string& entry, const st
                    const std::string& function, const std::string& arguments, const StagedRowsOf& staged = {});
 
 /// Returns the minimum architecture of this configuration.
-std::string least_arch(const TypedConfig& config, const Shape& shape);
+std::string min_arch(const TypedConfig& config, const Shape& shape);
 
 /// Returns the lines that describe a source: columns, dtypes, options, alignment of rows.
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape);

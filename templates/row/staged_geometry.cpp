@@ -16,15 +16,15 @@ constexpr int max_lanes = 32;
 /// columns, but every multiprocessor several blocks, and that blocks start at multiples of 16 bytes in every array.
 void set_rounds(TypedConfig& config, const Shape& shape, std::int64_t cols, std::int64_t chunk_bytes,
                 const DeviceInfo& device) {
-  constexpr int most_rounds = 64;
+  constexpr int max_rounds = 64;
   // A last wave with few blocks costs losses more, because their blocks have more fixed work.
   const int blocks_per_sm = shape.is_loss() && shape.writes ? 24 : 6;
   const std::int64_t at_once = config.threads / config.lanes;
   const auto bytes = static_cast<double>(at_once * cols * size_of(shape.input));
   const double wanted = std::log2(static_cast<double>(chunk_bytes) / bytes);
-  config.rounds = 1 << std::clamp(static_cast<int>(std::lround(wanted)), 0, std::countr_zero(unsigned{most_rounds}));
+  config.rounds = 1 << std::clamp(static_cast<int>(std::lround(wanted)), 0, std::countr_zero(unsigned{max_rounds}));
   while (config.rounds > 1 && shape.rows < at_once * config.rounds * device.sm_count * blocks_per_sm) config.rounds /= 2;
-  while (config.rounds < most_rounds && !why_not_staged(config, shape).empty()) config.rounds *= 2;
+  while (config.rounds < max_rounds && !why_not_staged(config, shape).empty()) config.rounds *= 2;
 }
 
 TypedConfig staged(int threads, int lanes) {
@@ -86,19 +86,19 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {
 }
 
 bool gains_from_staging(const Shape& shape) noexcept {
-  constexpr std::int64_t most_cols = 1024;
+  constexpr std::int64_t max_cols = 1024;
   const bool wide = !is_narrow(shape);
-  if (!shape.writes) return shape.cols < (shape.is_loss() ? most_cols : 64);
-  if (!shape.starts_at_pairs() && (!wide || shape.reads_columns())) return shape.cols < most_cols;
-  if (is_like_norm(shape)) return shape.cols < most_cols;
-  std::int64_t most_staged = wide ? 256 : 800;
-  if (shape.is_loss()) most_staged = wide ? 128 : 500;
-  if (shape.inputs > 1) most_staged = !shape.reduces ? (wide ? 128 : 160) : wide ? 300 : shape.backward() ? 128 : 400;
-  return shape.cols <= most_staged;
+  if (!shape.writes) return shape.cols < (shape.is_loss() ? max_cols : 64);
+  if (!shape.starts_at_pairs() && (!wide || shape.reads_columns())) return shape.cols < max_cols;
+  if (is_like_norm(shape)) return shape.cols < max_cols;
+  std::int64_t max_staged = wide ? 256 : 800;
+  if (shape.is_loss()) max_staged = wide ? 128 : 500;
+  if (shape.inputs > 1) max_staged = !shape.reduces ? (wide ? 128 : 160) : wide ? 300 : shape.backward() ? 128 : 400;
+  return shape.cols <= max_staged;
 }
 
 std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
-  constexpr double least_accesses = 1.5, most_accesses = 40;  // of a lane
+  constexpr double min_accesses = 1.5, max_accesses = 40;  // of a lane
   if (!shape.shifted() || !shape.without_gaps()) return {};
   const auto accesses = static_cast<double>(shape.cols) / staged_view(shape, 1).vector();
   const TypedConfig usual = staged_default(shape, device);
@@ -112,7 +112,7 @@ std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& dev
   for (const int threads : full ? std::vector<int>{64, 128, 256} : std::vector<int>{usual.threads})
     for (int lanes = 1; lanes <= max_lanes; lanes *= 2) {
       const double each = accesses / lanes;
-      if (each <= least_accesses || each > most_accesses) continue;
+      if (each <= min_accesses || each > max_accesses) continue;
       if (!full && lanes != usual.lanes * 2 && lanes * 2 != usual.lanes) continue;
       for (const std::int64_t chunk_bytes :
            full ? std::vector<std::int64_t>{8 << 10, 16 << 10, 4 << 10} : std::vector<std::int64_t>{8 << 10}) {

@@ -12,7 +12,7 @@ namespace tunesmith::row_program {
 /// The kernels that a program is generated for.
 struct GatherLimits {
   std::int64_t cols = 0;         ///< of a row; the fewest, in kernels for a bucket of widths
-  std::int64_t most_cols = 0;    ///< the most of them
+  std::int64_t max_cols = 0;     ///< the most of them
   bool keeps_exchanges = false;  ///< each stage of the program must have a reduction
 };
 

@@ -367,7 +367,7 @@ class Gradient {
     check(std::ranges::count_if(made_.inputs, full), Limits::full_inputs, "inputs [row, col]");
     check(std::ranges::count_if(made_.outputs, full), Limits::full_outputs, "outputs [row, col]");
     check(made_.stages, Limits::stages, "reductions in a chain");
-    check(made_.nodes.size(), static_cast<int>(Graph::most_nodes), "operations");
+    check(made_.nodes.size(), static_cast<int>(Graph::max_nodes), "operations");
     for (const Kind kind : {Kind::scalar, Kind::row, Kind::top, Kind::col, Kind::group}) {
       const auto same = [&](const auto& array) { return array.kind == kind; };
       check(std::ranges::count_if(made_.inputs, same) + std::ranges::count_if(made_.outputs, same), Limits::other_arrays,

@@ -30,7 +30,7 @@ struct Constant {
 /// f32 equal the results of the operations as written.
 class Graph {
  public:
-  static constexpr std::size_t most_nodes = 2000;
+  static constexpr std::size_t max_nodes = 2000;
 
   /// `wide`: of a program that computes in f64, after with_dtype(). Constants are not rounded.
   explicit Graph(bool wide = false) : wide_(wide) {}

@@ -32,7 +32,7 @@ Program program_on_chip(const Program& program, const row::TypedConfig& config, 
   if (few_columns && config.blocks_per_row > 1 && !shape.wide()) {  // not measured in f64
     kernel.moments_at_once = true;
     Program at_once = row_program::with_separate_stages(program, kernel);
-    if (row_program::most_exchanged_floats(at_once) <= shape.exchanged_floats) return at_once;
+    if (row_program::max_exchanged_floats(at_once) <= shape.exchanged_floats) return at_once;
     kernel.moments_at_once = false;
   }
   return row_program::with_separate_stages(program, kernel);
@@ -70,7 +70,7 @@ row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row
   Program program = config.holds_row() ? program_on_chip(program_, config, shape) : program_;
   if (config.access != row::Access::staged)  // those rows are short, and in shared memory
     program = row_program::with_gathers(
-        program, {.cols = shape.least_cols > 0 ? shape.least_cols : shape.cols, .most_cols = shape.cols}, typed_.in_place);
+        program, {.cols = shape.min_cols > 0 ? shape.min_cols : shape.cols, .max_cols = shape.cols}, typed_.in_place);
   row::Kernels kernels;
   const std::string sums = shape.totals > 0 && config.variant == row::Variant::two_pass ? "totals"
                            : shape.sums_rows()                                          ? "sums"
@@ -95,7 +95,7 @@ row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row
 SourceParts ParsedRowProgram::source_parts(const Config& config) const {
   SourceParts parts = RowProblem::source_parts(config);
   const row::Shape seen = row::TypedConfig::parse(config).view(shape());
-  parts.specialized_for.front().second = row_program::arrays_text(program_, seen.cols, seen.least_cols);
+  parts.specialized_for.front().second = row_program::arrays_text(program_, seen.cols, seen.min_cols);
   const std::string reads = program_.stages == 0 ? "one read" : std::to_string(program_.stages + 1) + " reads";
   if (row::TypedConfig::parse(config).reads_twice())
     parts.algorithm = reads + " of each input: a pass for every stage of reductions, and one that writes";

@@ -323,8 +323,8 @@ class Checker {
     for (const Number& number : program_.numbers)
       if (!symbols_.is_used(number.name)) source_.fail(number.place, "the number " + quoted(number.name) + " is not used");
     check_f64();
-    if (graph_.nodes().size() > Graph::most_nodes)
-      source_.fail(end, "the program has more than " + std::to_string(Graph::most_nodes) + " operations");
+    if (graph_.nodes().size() > Graph::max_nodes)
+      source_.fail(end, "the program has more than " + std::to_string(Graph::max_nodes) + " operations");
   }
 
   /// Inputs that only unused values need are unused, too.

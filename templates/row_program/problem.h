@@ -39,8 +39,8 @@ std::vector<std::string> column_types(const RowProgramProblem& problem, const Pr
 /// Returns the type that loads an array [col]: "Columns<float, 4>".
 std::string column_type(Type type, int vector);
 /// Returns what a kernel of the program is specialized for, as the generated source states it: `cols` columns, or
-/// `least_cols` to `cols` if least_cols is not 0.
-std::string arrays_text(const Program& program, std::int64_t cols, std::int64_t least_cols = 0);
+/// `min_cols` to `cols` if min_cols is not 0.
+std::string arrays_text(const Program& program, std::int64_t cols, std::int64_t min_cols = 0);
 
 /// Throws Error(unsupported) with the place in the text for a program that the kernels do not support.
 void check_supported(const Program& program, std::string_view text);

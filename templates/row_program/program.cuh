@@ -88,8 +88,7 @@ __device__ __forceinline__ void load_columns(const typename Program::Params& par
 template <const RowShape& shape, int group_size>
 __device__ __forceinline__ Row<shape> row_of_vector(const Row<shape>& row, int i) {
   Row<shape> here = row;
-  if constexpr (shape.least_cols > 0)
-    here.all = range_for<typename RowFeatures<shape>::Edges, shape, group_size>(row.all, i);
+  if constexpr (shape.min_cols > 0) here.all = range_for<typename RowFeatures<shape>::Edges, shape, group_size>(row.all, i);
   return here;
 }
 
@@ -99,12 +98,12 @@ __device__ __forceinline__ ElementsInside elements_inside(const Row<shape>& row,
   ElementsInside elements{0, shape.vector, column - row.shift};
   if (inside) return elements;
   if constexpr (whole_vectors<shape>) {
-    const bool whole = shape.least_cols > 0 ? GuardedVectors::holds<shape.vector>(row.all, column)
-                                            : row.all.template holds<shape.vector>(column);
+    const bool whole = shape.min_cols > 0 ? GuardedVectors::holds<shape.vector>(row.all, column)
+                                          : row.all.template holds<shape.vector>(column);
     if (!whole) elements.to = 0;
     return elements;
   }
-  if constexpr (shape.least_cols > 0) {  // in 32 bits, as its loads
+  if constexpr (shape.min_cols > 0) {  // in 32 bits, as its loads
     const int begin = static_cast<int>(row.all.begin), end = static_cast<int>(row.all.end), at = static_cast<int>(column);
     elements.from = at >= begin ? 0 : at + shape.vector <= begin ? shape.vector : begin - at;
     elements.to = at + shape.vector <= end ? shape.vector : at >= end ? 0 : end - at;

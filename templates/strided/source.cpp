@@ -67,10 +67,10 @@ std::string kernel(std::int64_t threads, std::int64_t min_blocks, const std::str
          "(params);\n}\n";
 }
 
-std::string least_arch(const TypedConfig& config) {
+std::string min_arch(const TypedConfig& config) {
   if (config.variant == Variant::cluster) return "sm_90";
   const bool evicts = is_eviction(config.load) || is_eviction(config.load_again) || is_eviction(config.store);
-  return evicts ? "sm_80" : SourceParts().least_arch;
+  return evicts ? "sm_80" : SourceParts().min_arch;
 }
 
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape) {

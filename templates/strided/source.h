@@ -26,7 +26,7 @@ std::string kernel(std::int64_t threads, std::int64_t min_blocks, const std::str
                    const std::string& call);
 
 /// Returns the minimum architecture of this configuration.
-std::string least_arch(const TypedConfig& config);
+std::string min_arch(const TypedConfig& config);
 
 /// Returns the lines that describe a source: columns, dtypes, options, strides.
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape);

@@ -53,7 +53,7 @@ SourceParts StridedProblem::source_parts(const Config& config) const {
   parts.includes.push_back(named.file);
   parts.specialized_for = specialized_for(shape_);
   describe(typed, shape_, named.steps, parts);
-  parts.least_arch = least_arch(typed);
+  parts.min_arch = min_arch(typed);
   parts.constants = constants(typed, shape_, named.features) + own_params(shape_).assertions();
   const std::string entry(op().name());
   const bool split = typed.variant == Variant::split;

@@ -42,7 +42,7 @@ struct RandomCase {
 /// Limits of problems that run.
 struct Sizes {
   std::int64_t longest;  ///< of an extent
-  double most_bytes, most_flops;
+  double max_bytes, max_flops;
 };
 /// For the host executor: a few hundred thread blocks of work at most.
 inline constexpr Sizes small_sizes{300, 200e3, 1e6};

@@ -38,8 +38,8 @@ std::string class_of(const DescribedField& field) {
     case FieldKind::real: {
       const double value = std::get<double>(*field.value);
       if (value == 0 || value == 1) return std::to_string(static_cast<int>(value));
-      if (value == field.facts.range.least_real) return "least";
-      if (value == field.facts.range.most_real) return "most";
+      if (value == field.facts.range.min_real) return "least";
+      if (value == field.facts.range.max_real) return "most";
       return value < 0 ? "negative" : value < 1 ? "below 1" : "above 1";
     }
     case FieldKind::integer: break;

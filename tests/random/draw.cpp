@@ -57,7 +57,7 @@ bool fits(const ParsedProblem& problem, const Sizes& sizes) {
   double bytes = 0;
   for (const ArrayInfo& array : problem.array_view()) bytes += static_cast<double>(array.extent_bytes());
   const Cost cost = problem.cost();
-  return bytes <= sizes.most_bytes && cost.flops <= sizes.most_flops && cost.bytes() <= sizes.most_bytes;
+  return bytes <= sizes.max_bytes && cost.flops <= sizes.max_flops && cost.bytes() <= sizes.max_bytes;
 }
 
 namespace {
@@ -163,8 +163,8 @@ class Drawing {
 
   double real(const DescribedField& field) {
     const Range& range = field.facts.range;
-    const double least = std::isfinite(range.least_real) ? range.least_real : -100;
-    const double most = std::isfinite(range.most_real) ? range.most_real : 100;
+    const double least = std::isfinite(range.min_real) ? range.min_real : -100;
+    const double most = std::isfinite(range.max_real) ? range.max_real : 100;
     switch (chance_.below(8)) {
       case 0: return field.facts.zero_too ? 0 : least;
       case 1: return chance_.with(0.5) ? least : most;
@@ -348,10 +348,10 @@ class Drawing {
           value = std::string("much");
         else if (chance_.with(0.3))
           value = std::numeric_limits<double>::quiet_NaN();
-        else if (chance_.with(0.5) && std::isfinite(range.most_real))
-          value = range.most_real + 1 + std::fabs(range.most_real) / 2;
-        else if (std::isfinite(range.least_real) && !(field.facts.zero_too && range.least_real == 0))
-          value = range.least_real - 1 - std::fabs(range.least_real) / 2;
+        else if (chance_.with(0.5) && std::isfinite(range.max_real))
+          value = range.max_real + 1 + std::fabs(range.max_real) / 2;
+        else if (std::isfinite(range.min_real) && !(field.facts.zero_too && range.min_real == 0))
+          value = range.min_real - 1 - std::fabs(range.min_real) / 2;
         break;
       case FieldKind::integer:
         if (chance_.with(0.2))

@@ -15,7 +15,7 @@
 namespace tunesmith::test {
 namespace {
 
-constexpr int tries_for_same_source = 16, most_of_same_source = 4;
+constexpr int tries_for_same_source = 16, max_of_same_source = 4;
 
 /// Returns whether both have the same source but for comments.
 bool same_code(const SourceParts& a, const SourceParts& b) {
@@ -42,13 +42,13 @@ std::shared_ptr<Module> Runner::compile(const ParsedProblem& problem, const Conf
 
 bool Runner::is_quick(const ParsedProblem& problem, const Config& config) const {
   if (!on_host()) return true;
-  constexpr double most_threads = 2e6, most_blocks = 1e5;
+  constexpr double max_threads = 2e6, max_blocks = 1e5;
   double threads = 0, blocks = 0;
   for (const KernelLaunch& kernel : problem.launch_plan(config, info()).kernels) {
     blocks += static_cast<double>(kernel.grid.count());
     threads += static_cast<double>(kernel.grid.count()) * static_cast<double>(kernel.block.count());
   }
-  return threads <= most_threads && blocks <= most_blocks;
+  return threads <= max_threads && blocks <= max_blocks;
 }
 
 void Runner::run(std::vector<Run>& runs, const RunOptions& options, const Started& started) {
@@ -136,7 +136,7 @@ std::string Runner::verify_variants(Run& run, const std::shared_ptr<Module>& mod
   // And with other problems that have its source.
   const SourceParts parts = problem.source_parts(run.checked.config);
   int launched = 0;
-  for (int i = 0; i < tries_for_same_source && launched < most_of_same_source && failure.empty(); ++i) {
+  for (int i = 0; i < tries_for_same_source && launched < max_of_same_source && failure.empty(); ++i) {
     const ParsedProblemPtr changed = draw_change(problem, chance.bits(), options.large ? large_sizes : small_sizes, info());
     if (changed == nullptr || !fits(*changed, options.large ? large_sizes : small_sizes) ||
         !changed->why_invalid(info(), run.checked.config).empty() ||

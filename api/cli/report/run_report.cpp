@@ -62,10 +62,10 @@ std::string throughput_text(const RunReport& report) {
 
 // A copy writes half of its bytes. A kernel that writes much less may be faster, so a copy is not an upper bound for it, nor
 // for a kernel that is compute bound.
-constexpr double least_written_share = 0.25;
+constexpr double min_written_share = 0.25;
 
 bool copy_is_baseline(const RunReport& report) {
-  return report.cost.bytes_written >= least_written_share * report.cost.bytes();
+  return report.cost.bytes_written >= min_written_share * report.cost.bytes();
 }
 
 bool is_memory_bound(const RunReport& report) {

@@ -306,10 +306,10 @@ class Engine {
 
 template <DescribedProblem Typed>
 void Engine::run(const Typed& problem, const typename Typed::Arrays& arrays, Stream stream) {
-  static_assert(key_words<Typed>() <= most_key_words);
+  static_assert(key_words<Typed>() <= max_key_words);
   constexpr ArrayCounter arrays_of_type = count_arrays<Typed>();
-  static_assert(arrays_of_type.described <= CallReader<0>::most_arrays);
-  static_assert(arrays_of_type.described + arrays_of_type.of_texts <= most_call_arrays);
+  static_assert(arrays_of_type.described <= CallReader<0>::max_arrays);
+  static_assert(arrays_of_type.described + arrays_of_type.of_texts <= max_call_arrays);
   CallReader<key_words<Typed>()> call(problem.op());
   describe(problem, arrays, call);
   if (call.has_text() || !run_known({call.words(), call.addresses(), call.hash()}, stream)) [[unlikely]]

@@ -13,10 +13,10 @@ from .errors import Error
 from .traced_calls import call
 from .traced_numbers import NAMES_OF_NUMBERS, Number, flat
 
-__all__ = ["MOST_ARRAYS", "NAMES_OF_NUMBERS", "TraceError", "is_tensor", "translate"]
+__all__ = ["MAX_ARRAYS", "NAMES_OF_NUMBERS", "TraceError", "is_tensor", "translate"]
 
 _ARGUMENTS = {"score_mod": ["score", "b", "h", "q", "k"], "mask_mod": ["b", "h", "q", "k"]}
-MOST_ARRAYS = 8
+MAX_ARRAYS = 8
 _MOST_ELEMENTS_OF_32_BITS = (1 << 31) - 1
 _MEMBERS = {
     "float32": "f32",
@@ -42,7 +42,7 @@ def translate(function: Callable[..., Any], kind: str) -> tuple[str, tuple[Any, 
     """Return the CUDA source of a score_mod or mask_mod, the tensors that it reads, and their declarations.
 
     Also return whether the source depends only on shapes and dtypes of captured tensors. It does not where the function
-    calls torch on them, such as t.item() or t.exp(): the result is that of the moment.
+    calls torch on them, such as t.item() or t.exp(): the source then contains the current values.
     """
     from torch.overrides import TorchFunctionMode
 
@@ -84,8 +84,8 @@ class Trace:
         for at, known in enumerate(self.arrays):
             if known is tensor:
                 return f"{self.kind[0]}{at}"
-        if len(self.arrays) == MOST_ARRAYS:
-            raise self.error(f"it reads more than {MOST_ARRAYS} tensors")
+        if len(self.arrays) == MAX_ARRAYS:
+            raise self.error(f"it reads more than {MAX_ARRAYS} tensors")
         if getattr(tensor, "requires_grad", False) and self.kind == "mask_mod":
             raise self.error("it reads a tensor that requires grad, and masks have no gradients; detach the tensor")
         if _element(tensor) is None:

@@ -114,8 +114,8 @@ TEST_F(RowProgramNvrtc, CasesOfF64Compile) {
   for (const test::Case& c : test::f64_strided_row_program_cases(generic_device(arch)))
     sources.push_back(source_of(c, arch));
   EXPECT_GE(sources.size(), 200U);
-  constexpr int most_spilled_bytes = 1024;  // gradients hold twice the registers of f32
-  compile_covering(sources, most_spilled_bytes);
+  constexpr int max_spilled_bytes = 1024;  // gradients hold twice the registers of f32
+  compile_covering(sources, max_spilled_bytes);
 }
 
 TEST_F(RowProgramNvrtc, EveryVariantOfF64CompilesForEveryArchitectureThatHasIt) {

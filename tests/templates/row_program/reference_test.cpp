@@ -143,7 +143,7 @@ TEST(RowProgramReference, LimitsAreThoseOfTheParser) {
        {std::to_string(Limits::full_inputs) + " inputs and " + std::to_string(Limits::full_outputs) +
             " outputs `[row, col]`",
         std::to_string(Limits::other_arrays) + " arrays of each other kind", std::to_string(Limits::numbers) + " numbers",
-        std::to_string(Limits::stages) + " stages", std::to_string(Graph::most_nodes) + " operations"})
+        std::to_string(Limits::stages) + " stages", std::to_string(Graph::max_nodes) + " operations"})
     EXPECT_NE(limits.find(part), std::string::npos) << part;
   EXPECT_NE(between("### Reductions", "### Chosen columns").find("up to four components"), std::string::npos);
   EXPECT_EQ(Limits::components, 4);

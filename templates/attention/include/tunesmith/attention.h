@@ -281,32 +281,32 @@ void adopt(const AttentionProblem& problem, const AttentionArrays& arrays);
 /// Does the same for the member `aux` alone.
 void check_aux_given(const AttentionProblem& problem, const std::array<const void*, 8>& aux);
 
-inline constexpr std::int64_t most_attention_heads = 1 << 20;  ///< and sequences
-inline constexpr std::int64_t most_attention_positions = 1 << 30;
-inline constexpr double most_dropout = 0.9999;
+inline constexpr std::int64_t max_attention_heads = 1 << 20;  ///< and sequences
+inline constexpr std::int64_t max_attention_positions = 1 << 30;
+inline constexpr double max_dropout = 0.9999;
 
 /// Returns how many keys a sequence can have in its pages; at most the largest length of a sequence.
-constexpr std::int64_t most_paged_keys(const AttentionProblem& p) {
+constexpr std::int64_t max_paged_keys(const AttentionProblem& p) {
   std::int64_t keys = 0;
   const bool too_many = __builtin_mul_overflow(p.page_size.value_or(0), p.max_pages.value_or(0), &keys);
-  return too_many ? most_attention_positions : std::min(keys, most_attention_positions);
+  return too_many ? max_attention_positions : std::min(keys, max_attention_positions);
 }
 
 /// The fields of the forward pass that the backward pass has, too.
 template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe_attention_fields(Self& p, Visitor& v) {
-  constexpr std::int64_t most_positions = most_attention_positions, most_heads = most_attention_heads;
-  const Range head_dims{8, 256}, positions{0, most_positions};
+  constexpr std::int64_t max_positions = max_attention_positions, max_heads = max_attention_heads;
+  const Range head_dims{8, 256}, positions{0, max_positions};
   const Condition packed{p.varlen, "varlen=1"}, packed_keys{p.varlen && !has_kv_lengths(p), "varlen=1 and no kv_lengths"};
-  v.field("batch", p.batch, {.meaning = "number of sequences", .range = {0, most_heads}, .runtime = true});
-  v.field("heads", p.heads, {.meaning = "heads of q and o", .range = {1, most_heads}});
+  v.field("batch", p.batch, {.meaning = "number of sequences", .range = {0, max_heads}, .runtime = true});
+  v.field("heads", p.heads, {.meaning = "heads of q and o", .range = {1, max_heads}});
   v.field("kv_heads", p.kv_heads,
-          {.meaning = "heads of k and v, a divisor of heads", .range = {1, most_heads}, .follows = {"heads", p.heads}});
+          {.meaning = "heads of k and v, a divisor of heads", .range = {1, max_heads}, .follows = {"heads", p.heads}});
   v.field("seq_q", p.seq_q, {.meaning = "queries of a sequence", .range = positions, .required = true, .runtime = true});
   v.field("seq_kv", p.seq_kv,
           {.meaning = "keys of a sequence; 0: an empty KV cache",
            .range = positions,
-           .follows = p.page_size ? Default{"max_pages * page_size", most_paged_keys(p)} : Default{"seq_q", p.seq_q},
+           .follows = p.page_size ? Default{"max_pages * page_size", max_paged_keys(p)} : Default{"seq_q", p.seq_q},
            .runtime = true});
   v.field("head_dim", p.head_dim,
           {.meaning = "elements of a query and a key; kernels are specialized for it",
@@ -358,7 +358,7 @@ constexpr void describe_attention_fields(Self& p, Visitor& v) {
   v.option("block_mask", p.block_mask,
            {.meaning = "the block mask of mask_mod is kept internal, written to or read from the array block_mask"});
 
-  v.option("dropout", p.dropout, {.meaning = "probability with which a weight is dropped", .range = {0.0, most_dropout}});
+  v.option("dropout", p.dropout, {.meaning = "probability with which a weight is dropped", .range = {0.0, max_dropout}});
   v.option("dropout_seed", p.dropout_seed, {.meaning = "seed of the dropout mask", .runtime = true});
   v.option("dropout_offset", p.dropout_offset, {.meaning = "distinguishes calls with the same seed", .runtime = true});
   v.option("rng_state", p.rng_state,
@@ -378,7 +378,7 @@ constexpr void describe_attention_fields(Self& p, Visitor& v) {
 template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe_attention_pages(Self& p, Visitor& v) {
   const Condition paged{p.page_size.has_value(), "page_size"};
-  constexpr std::int64_t most = most_attention_positions;
+  constexpr std::int64_t most = max_attention_positions;
   v.option("kv_lengths", p.kv_lengths, {.meaning = "numbers of keys are read from the array kv_lengths, at most seq_kv"});
   v.field("page_size", p.page_size,
           {.meaning = "positions of a page of k and v; kernels are specialized for it",
@@ -418,7 +418,7 @@ constexpr void describe_attention_inputs(const AttentionProblem& p, const Arrays
   };
   v.array(arrays.alibi_slopes, vector("alibi_slopes", DType::f32, q.heads, p.alibi, "slope of each head, finite"));
   v.array(arrays.sinks, vector("sinks", DType::f32, q.heads, p.sinks, "logit of each head without a value"));
-  const Extent starts{&p.batch, std::min(p.batch, most_attention_heads) + 1, 1, {}};
+  const Extent starts{&p.batch, std::min(p.batch, max_attention_heads) + 1, 1, {}};
   v.array(arrays.cu_seqlens_q,
           vector("cu_seqlens_q", DType::i32, starts, p.varlen, "first query of each sequence, then their number"));
   ArrayFacts key_starts =

@@ -209,7 +209,7 @@ constexpr void describe(Self& p, const RowProgramArrays& arrays, Visitor& v) {
            .required = true});
   v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true, .runtime = true});
   v.field("cols", p.cols,
-          {.meaning = "number of columns; kernels are specialized for it", .range = {0, most_cols}, .required = true});
+          {.meaning = "number of columns; kernels are specialized for it", .range = {0, max_cols}, .required = true});
   v.field("dtype", p.dtype,
           {.meaning = "element type of arrays that the program declares as float", .choices = float_or_double_dtypes});
   v.option("numbers", p.numbers, {.meaning = "values of the program's numbers, such as eps=1e-5;seed=7", .runtime = true});

@@ -136,7 +136,7 @@ constexpr void describe(Self& p, const SoftmaxBackwardArrays& arrays, Visitor& v
   const SoftmaxRows rows{p.rows, p.cols, p.dtype, true};
   v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true, .runtime = true});
   v.field("cols", p.cols,
-          {.meaning = "number of columns; kernels are specialized for it", .range = {0, most_cols}, .required = true});
+          {.meaning = "number of columns; kernels are specialized for it", .range = {0, max_cols}, .required = true});
   v.field("dtype", p.dtype, {.meaning = "element type of dy and y", .choices = float_or_double_dtypes});
   v.field("out_dtype", p.out_dtype,
           {.meaning = "element type of dx", .choices = float_or_double_dtypes, .follows = {"dtype", p.dtype}});
