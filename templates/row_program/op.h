@@ -18,14 +18,14 @@ class ParsedRowProgram final : public row::RowProblem {
   static std::vector<std::string> templates() { return row::templates("row_program"); }
   KeyParts key() const override;
   Cost cost() const override;
-  SourceParts source_parts(const Config& config) const override;
-  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 
  private:
   ParsedRowProgram(const Op& op, const RowProgramProblem& problem, row_program::Program program);
   row::Kernels kernels(const row::TypedConfig& config, const row::Shape& shape) const override;
+  SourceParts parts_of(const row::TypedConfig& config) const override;
+  LaunchPlan plan_of(const row::TypedConfig& config, const DeviceInfo& device) const override;
 
   const RowProgramProblem typed_;
   const row_program::Program program_;
