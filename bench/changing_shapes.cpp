@@ -1,4 +1,4 @@
-// tunesmith_changing_shapes [decode|lengths|widths|training|buckets]...: what a program waits for whose shapes change from
+// tunesmith_changing_shapes [decode|lengths|widths|training|buckets]...: waiting times of a program whose shapes change from
 // call to call, in mode tune with the default options and an empty cache, and again with the cache that this leaves. Without
 // names: all loops. Needs a GPU.
 //
@@ -154,8 +154,8 @@ void lengths() {
 
 /// Prints the host time of `calls(engine, times)` with an empty cache and with the cache that this leaves, after its pending
 /// keys were tuned for at most `pending_s` seconds. `names`: the operations of each step, in order. With the warm cache,
-/// makes all calls a second time: what the first time takes longer is the overhead of new shapes, and the rest is that of
-/// launches.
+/// makes all calls a second time: the difference to the first time is the overhead of new shapes, the second time the
+/// overhead of launches.
 template <typename Calls>
 void cold_and_warm(const char* what, const std::vector<const char*>& names, double pending_s, const Calls& calls) {
   std::printf("%s\n", what);
@@ -183,11 +183,11 @@ void cold_and_warm(const char* what, const std::vector<const char*>& names, doub
 /// Softmax and cross-entropy of random widths.
 void widths() {
   constexpr int count = 1000;
-  constexpr std::int64_t rows = 256, most_cols = 131072;
+  constexpr std::int64_t rows = 256, max_cols = 131072;
   cold_and_warm("1000 random widths from 1 to 131072, softmax and cross-entropy, 256 rows, bf16",
                 {"softmax", "cross_entropy"}, 0, [&](Engine& engine, HostTimes& times) {
-                  const DeviceBuffer x = random_numbers(engine, DType::bf16, rows * most_cols, 1);
-                  const DeviceBuffer y(engine, rows * most_cols * 2), targets(engine, rows * 8), loss(engine, 4),
+                  const DeviceBuffer x = random_numbers(engine, DType::bf16, rows * max_cols, 1);
+                  const DeviceBuffer y(engine, rows * max_cols * 2), targets(engine, rows * 8), loss(engine, 4),
                       lse(engine, rows * 4);
                   engine.parts().device->fill(targets.data(), 0, targets.bytes());
                   std::mt19937_64 random(1);  // NOLINT(bugprone-random-generator-seed): every run has the same widths

@@ -1,4 +1,4 @@
-// What a new process waits for, from a ready CUDA context to the first result: with an empty cache, with a warm cache file,
+// Waiting time of a new process, from a ready CUDA context to the first result: with an empty cache, with a warm cache file,
 // with the plan in memory. Each sample is a process of its own: tunesmith_cold_start [repeats].
 
 #include <sys/wait.h>

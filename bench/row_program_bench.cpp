@@ -6,7 +6,6 @@
 
 #include "bench/against_copy.h"
 #include "templates/row_program/programs.h"
-#include "tunesmith/rms_norm.h"
 #include "tunesmith/row_program.h"
 #include "tunesmith/softmax.h"
 
@@ -45,10 +44,6 @@ void register_row_program(Engine& engine) {
           problem.dtype = dtype;
           register_against_copy(engine, title("row_program/" + name, dtype, rows, cols, mode), to_problem(problem), mode);
         }
-        RmsNormProblem norm{.rows = rows, .cols = cols, .dtype = dtype};
-        norm.weight = true;
-        register_against_copy(engine, title("row_program/builtin_rms_norm", dtype, rows, cols, mode), to_problem(norm),
-                              mode);
         register_against_copy(engine, title("row_program/builtin_softmax", dtype, rows, cols, mode),
                               to_problem(SoftmaxProblem{.rows = rows, .cols = cols, .dtype = dtype}), mode);
       }

@@ -1,4 +1,4 @@
-// Buckets of lengths: what it costs that the lengths of a tuning key share a configuration.
+// Buckets of lengths: the cost of one configuration for all lengths of a tuning key.
 
 #include "bench/shape_buckets.h"
 
@@ -130,13 +130,13 @@ std::int64_t first_of_bucket(std::int64_t end) { return (end % 3 == 0 ? end * 2 
 
 /// Attention and its backward pass: sequence lengths of several batches, and batches of one length.
 void measure_attention_buckets(Engine& engine, BucketSummary& summary) {
-  constexpr std::int64_t heads = 16, head_dim = 128, most = 2048, most_batch = 5;  // 8 of 1024 positions are fewer
-  const std::int64_t elements = most_batch * most * heads * head_dim;
+  constexpr std::int64_t heads = 16, head_dim = 128, most = 2048, max_batch = 5;  // 8 of 1024 positions are fewer
+  const std::int64_t elements = max_batch * most * heads * head_dim;
   const auto bytes = static_cast<std::size_t>(elements) * 2;
   const DeviceBuffer q = random_numbers(engine, DType::bf16, elements, 1),
                      dout = random_numbers(engine, DType::bf16, elements, 1, 2);
   const DeviceBuffer o(engine, bytes), dq(engine, bytes), dk(engine, bytes), dv(engine, bytes),
-      lse(engine, most_batch * heads * most * 4);
+      lse(engine, max_batch * heads * most * 4);
   const std::vector<NamedArray> forward{{"q", q.data()}, {"k", q.data()}, {"v", q.data()}, {"o", o.data()}};
   // Any sums of exponentials take the same time, unless weights overflow.
   const std::vector<float> large(lse.bytes() / 4, 30.0f);

@@ -1,8 +1,8 @@
-// tunesmith_specialize [WIDTHS [OP|all [search]]]: device time of kernels for a bucket of widths over that of kernels for
-// the exact width, both in their default configurations and interleaved. WIDTHS is a number of random widths from 1 to
-// 131072, or widths with commas, `957,1163` or `957,`, of which some may give their number of rows: `75x66528,`. OP is an
-// operation, or `programs` for some row programs. With `search`, also the fastest configurations of the bucket's kernels
-// where the default is beyond the 12% that are allowed. Needs a GPU.
+// tunesmith_specialize [WIDTHS [OP|all [search]]]: device time of kernels for a bucket of widths relative to kernels for the
+// exact width, both in their default configurations and interleaved. WIDTHS is a number of random widths from 1 to 131072,
+// or widths with commas, `957,1163` or `957,`, optionally with a number of rows: `75x66528,`. OP is an operation, or
+// `programs` for some row programs. With `search`, also the fastest configurations of the bucket's kernels where the default
+// is beyond the 12% that are allowed. Needs a GPU.
 
 #include <algorithm>
 #include <array>
@@ -26,8 +26,8 @@ namespace tunesmith::bench {
 namespace {
 
 constexpr std::array programs{"layer_norm", "swiglu", "row_quantize"};
-constexpr std::int64_t most_cols = 131072, usual_elements = std::int64_t{1} << 25, most_elements = std::int64_t{1} << 28;
-constexpr double most_allowed = 1.12;
+constexpr std::int64_t max_cols = 131072, usual_elements = std::int64_t{1} << 25, max_elements = std::int64_t{1} << 28;
+constexpr double max_allowed = 1.12;
 
 struct Work {
   std::string op;
@@ -48,8 +48,8 @@ Size parse_size(const std::string& text) {
     return std::clamp<std::int64_t>(std::strtoll(digits.c_str(), nullptr, 10), 1, most);
   };
   const std::size_t x = text.find('x');
-  const std::int64_t cols = number(text.substr(x == std::string::npos ? 0 : x + 1), most_cols);
-  return {x == std::string::npos ? rows_for(cols) : number(text.substr(0, x), most_elements / cols), cols};
+  const std::int64_t cols = number(text.substr(x == std::string::npos ? 0 : x + 1), max_cols);
+  return {x == std::string::npos ? rows_for(cols) : number(text.substr(0, x), max_elements / cols), cols};
 }
 
 /// Returns the sizes that an argument with commas lists, or as many random ones as it says.
@@ -117,7 +117,7 @@ void prepare(Engine& engine, std::vector<Work>& works) {
 }
 
 /// Returns the most elements of any problem.
-std::int64_t most_elements_of(const std::vector<Work>& works) {
+std::int64_t max_elements_of(const std::vector<Work>& works) {
   std::int64_t most = 1;
   for (const Work& work : works)
     most = std::max(most, work.problem.fields.integer("rows") * work.problem.fields.integer("cols"));
@@ -128,8 +128,8 @@ std::int64_t most_elements_of(const std::vector<Work>& works) {
 class Arrays {
  public:
   Arrays(Engine& engine, const std::vector<Work>& works)
-      : numbers_(random_numbers(engine, DType::bf16, 2 * most_elements_of(works), 1)) {
-    std::int64_t values = most_cols;  // of arrays [row] and [col]
+      : numbers_(random_numbers(engine, DType::bf16, 2 * max_elements_of(works), 1)) {
+    std::int64_t values = max_cols;  // of arrays [row] and [col]
     for (const Work& work : works) values = std::max(values, work.problem.fields.integer("rows"));
     for (int i = 0; i < 12; ++i) others_.emplace_back(engine, i == 0 || i == 1 ? numbers_.bytes() : values * 8);
     for (DeviceBuffer& buffer : others_) engine.parts().device->fill(buffer.data(), 0, buffer.bytes());
@@ -238,7 +238,7 @@ int specialize(const std::string& widths, std::string_view only, bool searches) 
     auto at = static_cast<std::size_t>(std::ranges::find(titles, work.op) - titles.begin());
     if (at == titles.size()) titles.push_back(work.op), ratios.emplace_back();
     ratios[at].push_back({us[1] / us[0], us[0], &work});
-    if (searches && ratios[at].back().value > most_allowed) {
+    if (searches && ratios[at].back().value > max_allowed) {
       std::printf("    %.3f  %s\n", ratios[at].back().value, work.problem.text().c_str());
       search(*engine, work, addresses);
       std::fflush(stdout);

@@ -105,7 +105,7 @@ struct CacheOptions {
   /// Time that a lookup or write waits for another process, in milliseconds.
   int busy_timeout_ms = 5000;
   /// Shared by several hosts (cache/remote_store.h): asked for exact records and binaries that the files lack, before
-  /// nearest ones; what it has is stored here, and what is stored here is published. Null: none.
+  /// nearest ones. Answers are stored here, and new entries are published there. Null: none.
   std::shared_ptr<RemoteStore> remote;
 };
 
@@ -135,8 +135,8 @@ class Cache {
   /// belongs to another user than this one and root, or its group or everybody may write it. The first time this happens,
   /// a warning says what to do.
   std::optional<BinaryRecord> find_binary(const std::string& fingerprint);
-  /// Finds the newest binary of this source and architecture by any toolchain, for machines without a compiler. `source_key`
-  /// is what fingerprints start with.
+  /// Finds the newest binary of this source and architecture by any toolchain, for machines without a compiler.
+  /// `source_key`: the first part of fingerprints.
   std::optional<BinaryRecord> find_binary_of_source(const std::string& source_key, const std::string& arch);
   /// Stores a binary and its source (once per source_hash).
   void store_binary(const BinaryRecord& binary, const std::string& source);
@@ -176,8 +176,7 @@ class Cache {
   std::int64_t import_from(const std::filesystem::path& from);
   /// Does the same with these records, in one transaction.
   std::int64_t import_records(const std::vector<TuningRecord>& records);
-  /// Stores records with their trials, which replace those of this file, and binaries; all in one transaction. Publishes
-  /// nothing.
+  /// Stores records with their trials, replacing this file's, and binaries; all in one transaction. Publishes nothing.
   void import_shared(const std::vector<SharedTuning>& tunings, const std::vector<BinaryRecord>& binaries);
 
   /// Lists the binaries of the user's file, ordered by fingerprint. Does not verify checksums.

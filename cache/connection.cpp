@@ -15,7 +15,7 @@ namespace {
       message += " (" + std::generic_category().message(system_error) + ")";
     }
   }
-  // If SQLite reports misuse, the connection's error code may be that of an earlier call.
+  // If SQLite reports misuse, the connection's error code may come from an earlier call.
   throw SqliteError((code & 0xff) == (result & 0xff) ? code : result, what.empty() ? message : what + ": " + message);
 }
 

@@ -22,8 +22,8 @@ struct FileIdentity {
 /// Returns the identity of a file; empty if there is no such file or it is not accessible.
 std::optional<FileIdentity> file_identity(const std::filesystem::path& file);
 
-/// Reports whether statfs's f_type is that of a file system with unreliable locks and renames: NFS, SMB, Lustre, GPFS, Ceph,
-/// FUSE and similar.
+/// Reports whether statfs's f_type names a file system with unreliable locks and renames: NFS, SMB, Lustre, GPFS, Ceph, FUSE
+/// and similar.
 bool is_network_file_system(std::int64_t f_type) noexcept;
 /// Reports the same for the file system of `file`, which need not exist.
 bool on_network_file_system(const std::filesystem::path& file);

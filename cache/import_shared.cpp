@@ -1,4 +1,4 @@
-// Takes what a remote store has into the user's file.
+// Copies the contents of a remote store into the user's file.
 
 #include <ctime>
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the cache expects of a store that several hosts share. fleet/ implements it over the Redis protocol.
+// The interface of a store that several hosts share. fleet/ implements it over the Redis protocol.
 
 #include <cstdint>
 #include <functional>
@@ -28,7 +28,7 @@ class RemoteLease {
   virtual ~RemoteLease() = default;
 };
 
-/// Thread-safe. No call throws or waits beyond a short time limit: what cannot be had at once is missing.
+/// Thread-safe. No call throws or waits beyond a short time limit: a value that does not arrive in time counts as missing.
 class RemoteStore {
  public:
   virtual ~RemoteStore() = default;
@@ -54,7 +54,7 @@ class RemoteStore {
 
   struct LeaseAnswer {
     bool is_elsewhere = false;           ///< another host tunes the key
-    std::unique_ptr<RemoteLease> lease;  ///< null, too, if the server cannot be asked
+    std::unique_ptr<RemoteLease> lease;  ///< also null if the server does not answer
   };
   /// Asks for the right to tune a key for at most `limit_s` seconds.
   virtual LeaseAnswer lease(const TuningKey& key, double limit_s) = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// At most one thread works on a key, where no file can say so.
+// Ensures that at most one thread works on a key, for caches without a lockable file.
 
 #include <chrono>
 #include <condition_variable>

@@ -47,7 +47,7 @@ class UserFile {
 
   Outcome run(bool writing, const Work& work);
   Opened open(bool writing);
-  /// A file and what is in it. The connection only reads, if that suffices.
+  /// A file and its contents. The connection only reads, if that suffices.
   struct Inspected {
     Connection connection;
     SchemaCheck found;

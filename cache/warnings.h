@@ -13,7 +13,7 @@ namespace tunesmith {
 class Warnings {
  public:
   /// Adds a warning. `thing` identifies the problem; a second warning about it is dropped. Messages may
-  /// quote a damaged file: bytes that are no text are replaced.
+  /// quote a damaged file: bytes that are not text are replaced.
   void once(const std::string& thing, const std::string& message) {
     if (given_.insert(thing).second) pending_.push_back(printable(message));
   }

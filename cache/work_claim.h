@@ -1,5 +1,5 @@
 #pragma once
-// At most one process works on a key: compiles its binary, tunes it.
+// Ensures that at most one process works on a key, such as compiling a binary or tuning.
 
 #include <sys/types.h>
 #include <unistd.h>

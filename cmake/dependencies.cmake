@@ -18,7 +18,8 @@ if(TUNESMITH_STATIC_DEPENDENCIES)
   target_link_libraries(tunesmith_boost_context INTERFACE ${TUNESMITH_BOOST_CONTEXT_ARCHIVE} Boost::headers)
 else()
   target_link_libraries(tunesmith_sqlite INTERFACE SQLite::SQLite3)
-  target_link_libraries(tunesmith_boost_context INTERFACE Boost::context)
+  # Compiled as with the static library, so that both builds have the same objects.
+  target_link_libraries(tunesmith_boost_context INTERFACE Boost::headers $<LINK_ONLY:Boost::context>)
 endif()
 
 set(TUNESMITH_REMOTE AUTO CACHE STRING "Build the remote cache over the Redis protocol: AUTO (if its libraries are found), ON, OFF")

@@ -89,9 +89,8 @@ std::string Description::Entry::range_text() const {
     case FieldKind::choice: return joined(words(), ", ");
     case FieldKind::text: return {};
     case FieldKind::real: {
-      if (range.least_real == -std::numeric_limits<double>::infinity()) return {};
-      return (facts.zero_too ? "0, or " : "") + tunesmith::text(range.least_real) + " to " +
-             tunesmith::text(range.most_real);
+      if (range.min_real == -std::numeric_limits<double>::infinity()) return {};
+      return (facts.zero_too ? "0, or " : "") + tunesmith::text(range.min_real) + " to " + tunesmith::text(range.max_real);
     }
     case FieldKind::integer: break;
   }
@@ -130,7 +129,7 @@ void Description::Entry::check(const Value& value) const {
   bool allowed = true;
   if (access->kind == FieldKind::real) {
     const double real = std::get<double>(value);
-    allowed = real >= facts.range.least_real && real <= facts.range.most_real;
+    allowed = real >= facts.range.min_real && real <= facts.range.max_real;
     allowed = allowed || (facts.zero_too && real == 0);
   } else if (access->kind != FieldKind::text) {
     const std::int64_t integer = std::get<std::int64_t>(value);
@@ -181,15 +180,18 @@ void Description::read_known(const Fields& given) {
 }
 
 void Description::check(const Fields& given) const {
+  const Entry* misplaced = nullptr;  // a value out of range may be why the condition of another field does not hold
   for (const Entry& entry : fields_) {
     const bool is_given = given.contains(entry.name);
-    if (is_given && !entry.facts.only_with.holds) entry.reject_without_condition(*given.find(entry.name));
-    if (is_given) {
+    if (is_given && !entry.facts.only_with.holds) {
+      misplaced = misplaced == nullptr ? &entry : misplaced;
+    } else if (is_given) {
       entry.check(entry.parsed(given));
     } else if (const std::optional<Value> value = entry.get(); value && entry.facts.only_with.holds) {
       entry.check(*value);
     }
   }
+  if (misplaced != nullptr) misplaced->reject_without_condition(*given.find(misplaced->name));
 }
 
 void Description::check_as_given(const Description& defaults) const {
@@ -205,7 +207,7 @@ void Description::check_as_given(const Description& defaults) const {
 }
 
 bool fits_memory(const ArrayFacts& array) noexcept {
-  constexpr double most_bytes = 0x1p56;
+  constexpr double max_bytes = 0x1p56;
   if (!array.present) return true;
   double elements = 1;
   std::int64_t packed = 1;
@@ -217,7 +219,7 @@ bool fits_memory(const ArrayFacts& array) noexcept {
     empty = empty || extent == 0;
     elements += (static_cast<double>(extent) - 1) * static_cast<double>(stride);
   }
-  return empty || elements * static_cast<double>(size_of(array.dtype)) <= most_bytes;
+  return empty || elements * static_cast<double>(size_of(array.dtype)) <= max_bytes;
 }
 
 void Description::check_extents() const {
@@ -256,6 +258,16 @@ void Description::resolve() {
     std::optional<Value> value = entry.get();
     if (!value && !facts.follows.text.empty() && facts.only_with.holds) entry.set(*(value = entry.follows()));
     if (value && facts.cap != 0 && std::get<std::int64_t>(*value) > facts.cap) entry.set(facts.cap);
+  }
+}
+
+void Description::check_defaults() const {
+  for (const Entry& entry : fields_) {
+    if (entry.access->kind != FieldKind::integer || entry.facts.follows.text.empty() || !entry.facts.only_with.holds)
+      continue;
+    if (entry.facts.follows.integer <= entry.facts.range.most) continue;
+    const std::optional<Value> value = entry.get();
+    if (value == entry.follows()) entry.check(*value);
   }
 }
 

@@ -9,9 +9,8 @@ std::string DeviceInfo::device_class() const {
   return text;
 }
 
-// Sizes are from the CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability". SM counts,
-// cache sizes and bandwidths are those of the most common GPU of the architecture (T4, A100, A10, L4, H100 SXM, B200, RTX
-// 5090).
+// Sizes are from the CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability". SM counts, cache
+// sizes and bandwidths describe the most common GPU of the architecture (T4, A100, A10, L4, H100 SXM, B200, RTX 5090).
 DeviceInfo generic_device(const Arch& arch) {
   struct Facts {
     int up_to, sm_count, threads_per_sm;

@@ -22,7 +22,7 @@ struct KernelLaunch {
   bool overlaps = false;
 };
 
-/// What a workspace must contain when a launch begins, which decides whether plans can share it.
+/// Required contents of a workspace when a launch begins; decides whether plans can share it.
 enum class WorkspaceUse : std::uint8_t {
   own,      ///< what this plan's previous launch on the stream left: no other plan may write to it
   zeros,    ///< zeros in its first LaunchPlan::workspace_zeros bytes, which every launch restores

@@ -7,7 +7,7 @@
 
 namespace tunesmith {
 
-/// What some editors begin files with.
+/// Byte-order mark, with which some editors begin files.
 inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 /// Returns the text after a byte-order mark, if it begins with one.
 constexpr std::string_view without_mark(std::string_view text) noexcept {

@@ -1,5 +1,5 @@
 #pragma once
-// Checks everything that a remote cache needs, step by step, and says what is wrong.
+// Checks everything that a remote cache needs, step by step, and reports what is wrong.
 
 #include <string>
 #include <vector>

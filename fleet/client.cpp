@@ -62,8 +62,8 @@ std::vector<Reply> Client::call_all(const std::vector<Command>& commands, Deadli
     }
     const std::size_t size = stream_->read(buffer.data(), buffer.size(), deadline);
     received += size;
-    if (received > most_reply_bytes)
-      throw RemoteError(Failure::protocol, "a reply has more than " + std::to_string(most_reply_bytes) + " bytes");
+    if (received > max_reply_bytes)
+      throw RemoteError(Failure::protocol, "a reply has more than " + std::to_string(max_reply_bytes) + " bytes");
     parser_.feed({buffer.data(), size});
   }
   return replies;

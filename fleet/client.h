@@ -20,7 +20,7 @@ using Command = std::vector<std::string>;
 class Client {
  public:
   /// Bytes of all replies to one call. The largest value has 8 MiB.
-  static constexpr std::size_t most_reply_bytes = std::size_t{256} << 20;
+  static constexpr std::size_t max_reply_bytes = std::size_t{256} << 20;
 
   /// Connects, logs in and selects the database.
   static std::unique_ptr<Client> open(const RemoteUrl& url, Deadline deadline);

@@ -14,9 +14,9 @@ namespace tunesmith::fleet {
 /// a call after all threads have ended.
 template <typename Work>
 void in_parallel(std::size_t count, const Work& work) {
-  constexpr std::size_t most_threads = 8, worth_a_thread = 16;  // a thread costs as much as verifying one value
+  constexpr std::size_t max_threads = 8, worth_a_thread = 16;  // a thread costs as much as verifying one value
   const std::size_t cores = std::max(std::thread::hardware_concurrency(), 1U);
-  const std::size_t threads = std::min({most_threads, cores, count / worth_a_thread});
+  const std::size_t threads = std::min({max_threads, cores, count / worth_a_thread});
   std::atomic<std::size_t> next{0};
   const auto take = [&] {
     for (std::size_t i = next++; i < count; i = next++) work(i);

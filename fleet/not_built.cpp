@@ -1,4 +1,4 @@
-// A build without hiredis, OpenSSL and zlib: what needs them says so.
+// For builds without hiredis, OpenSSL and zlib: functions that need them report it.
 
 #include "fleet/check.h"
 #include "fleet/queue.h"

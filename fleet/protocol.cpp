@@ -55,7 +55,7 @@ redisReplyObjectFunctions functions() {
   };
   made.createArray = [](const redisReadTask* task, auto count) {
     return make(task, [&](Reply& reply) {
-      if (static_cast<std::size_t>(count) > ReplyParser::most_elements) return false;
+      if (static_cast<std::size_t>(count) > ReplyParser::max_elements) return false;
       reply.type = Reply::Type::array;
       reply.elements.resize(static_cast<std::size_t>(count));
       return true;

@@ -14,10 +14,10 @@ namespace tunesmith::fleet {
 std::string encode(std::span<const std::string> command);
 
 /// Parses the bytes of replies. A server that lies cannot make it allocate more than it sends: strings grow with the bytes
-/// that arrive, and arrays have at most most_elements elements.
+/// that arrive, and arrays have at most max_elements elements.
 class ReplyParser {
  public:
-  static constexpr std::size_t most_elements = 1 << 18;
+  static constexpr std::size_t max_elements = 1 << 18;
 
   ReplyParser();
   ~ReplyParser();

@@ -28,7 +28,7 @@ namespace {
 constexpr Milliseconds step_limit{5000};
 const std::string group = "workers";
 const std::string state_ttl_s = "604800";  // a week: longer than anybody waits
-constexpr std::size_t most_dead = 1000;
+constexpr std::size_t max_dead = 1000;
 
 /// Changes the claim of worker ARGV[3] on the entry ARGV[2]: it was idle for ARGV[4] ms and is delivered ARGV[5] times.
 /// Returns 0 if the worker has lost it. With KEYS[2], the job waits then.
@@ -90,7 +90,7 @@ struct Queue::State {
     ByteWriter letter;
     letter.add(entry.job_id).add(payload).add(error);
     from.call({"LPUSH", dead, letter.bytes()}, after(step_limit));
-    from.call({"LTRIM", dead, "0", std::to_string(most_dead - 1)}, after(step_limit));
+    from.call({"LTRIM", dead, "0", std::to_string(max_dead - 1)}, after(step_limit));
     set_state(from, entry.job_id, "dead " + error);
     remove(from, entry.entry_id);
   }
@@ -171,9 +171,9 @@ std::optional<Job> Queue::take(const std::string& worker, Milliseconds patience,
         client.call({"XPENDING", state_->stream, group, entry->entry_id, entry->entry_id, "1"}, after(step_limit));
     const bool is_known = !pending.elements.empty() && pending.elements[0].elements.size() == 4;
     Job job{entry->job_id, value->payload, is_known ? static_cast<int>(pending.elements[0].elements[3].integer) : 1};
-    if (job.deliveries > most_deliveries) {
+    if (job.deliveries > max_deliveries) {
       state_->bury(client, *entry, job.payload,
-                   "its workers ended without a result " + std::to_string(most_deliveries) + " times");
+                   "its workers ended without a result " + std::to_string(max_deliveries) + " times");
       return std::nullopt;
     }
     state_->set_state(client, job.id, "running " + worker);
@@ -219,7 +219,7 @@ void Queue::finish(const Job& job, const JobResult& result) {
     if (result.kind == JobResult::Kind::done) {
       state_->set_state(client, job.id, "done");
       state_->remove(client, entry.entry_id);
-    } else if (result.kind == JobResult::Kind::hopeless || job.deliveries >= most_deliveries) {
+    } else if (result.kind == JobResult::Kind::hopeless || job.deliveries >= max_deliveries) {
       state_->bury(client, entry, job.payload, result.error);
     } else {
       state_->set_state(client, job.id, "running, after an error: " + result.error);

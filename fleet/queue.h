@@ -37,12 +37,12 @@ struct JobResult {
   std::string error;
 };
 
-/// One queue on the server. With keys, jobs are signed and only those of trusted keys are taken, because a job may contain
+/// One queue on the server. With keys, jobs are signed and only jobs of trusted keys are taken, because a job may contain
 /// source code that the worker runs. Not thread-safe. All calls throw Error(io) if the server cannot be used.
 class Queue {
  public:
   /// Deliveries after which a job is dead.
-  static constexpr int most_deliveries = 3;
+  static constexpr int max_deliveries = 3;
 
   Queue(const RemoteUrl& url, std::string name);
   ~Queue();
@@ -54,7 +54,7 @@ class Queue {
   JobState state(const std::string& id);
 
   /// Takes a job: first one whose worker has not ended it for `patience`, else a new one. Waits for a new one for at most
-  /// `wait`. Jobs that cannot be trusted, and those that failed most_deliveries times, become dead letters and are not
+  /// `wait`. Jobs that cannot be trusted, and those that failed max_deliveries times, become dead letters and are not
   /// returned.
   std::optional<Job> take(const std::string& worker, Milliseconds patience, Milliseconds wait);
   /// Renews the claim on a job that take() returned: other workers leave it alone for another patience. `begun`: false while

@@ -18,7 +18,7 @@ namespace tunesmith::fleet {
 namespace {
 
 /// Records of other n_cols that are taken along when the exact one is missing, at most this many and this far away.
-constexpr std::size_t most_neighbours = 4;
+constexpr std::size_t max_neighbours = 4;
 constexpr double neighbour_factor = 4;
 
 double distance(std::int64_t a, std::int64_t b) {
@@ -36,7 +36,7 @@ std::vector<std::string> nearest_fields(const std::vector<Reply>& fields, const 
   }
   std::ranges::sort(found);
   std::vector<std::string> nearest;
-  for (std::size_t i = 0; i < std::min(found.size(), most_neighbours); ++i) nearest.push_back(std::move(found[i].second));
+  for (std::size_t i = 0; i < std::min(found.size(), max_neighbours); ++i) nearest.push_back(std::move(found[i].second));
   return nearest;
 }
 

@@ -13,7 +13,7 @@ namespace tunesmith::fleet {
 class RemoteCache final : public RemoteStore {
  public:
   RemoteCache(RemoteUrl url, Credentials credentials, RemoteOptions options);
-  /// Writes what waits, for at most half a second.
+  /// Completes pending writes, for at most half a second.
   ~RemoteCache() override;
   RemoteCache(const RemoteCache&) = delete;
   RemoteCache& operator=(const RemoteCache&) = delete;

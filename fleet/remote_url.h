@@ -22,7 +22,7 @@ struct RemoteUrl {
   std::string name_space = "default";   ///< ns: fleets with different names share nothing
   bool read_only = false;               ///< mode=ro: never writes
   std::string generation;               ///< only tunings of this generation are used; empty: all
-  std::filesystem::path ca;             ///< certificates that sign the server's; empty: those of the system
+  std::filesystem::path ca;             ///< certificates that sign the server's; empty: the system's
   std::filesystem::path password_file;  ///< its first line; passwords are never part of the URL
   std::filesystem::path trust;          ///< public keys; binaries and tunings must be signed by one of them
   std::filesystem::path sign;           ///< private key that signs what this host writes; its public key is trusted

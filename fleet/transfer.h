@@ -11,7 +11,7 @@ namespace tunesmith::fleet {
 
 struct PushOptions {
   bool with_binaries = true;  ///< if there is a signing key
-  bool replace = false;       ///< overwrite what is there; by default, the first record of a key stays
+  bool replace = false;       ///< overwrite existing values; by default, the first record of a key stays
   std::string generation;     ///< also make the generation of this name; empty: none
 };
 
@@ -26,12 +26,12 @@ struct Transferred {
 // should have no remote store. Not for many threads.
 
 /// Writes the records of the user's file and system files that did not ship with Tunesmith, and the binaries of the user's
-/// file. Renews the time until what is there expires. A generation contains all records that the cache finds, and the
-/// digests of the binaries.
+/// file. Renews the lifetime of existing values. A generation contains all records that the cache finds, and the digests of
+/// the binaries.
 Transferred push(const RemoteUrl& url, Cache& cache, const PushOptions& options);
 
-/// Stores the server's records, which replace those of this host with the same key, and its binaries, if the URL has keys.
-/// With a generation in the URL, only what belongs to it.
+/// Stores the server's records, replacing this host's with the same key, and its binaries, if the URL has keys. With a
+/// generation in the URL, only what belongs to it.
 Transferred pull(const RemoteUrl& url, Cache& cache);
 
 }  // namespace tunesmith::fleet

@@ -10,8 +10,8 @@
 namespace tunesmith::fleet {
 namespace {
 
-constexpr std::size_t most_name = 1 << 10, most_text = 1 << 16, most_trials = 1 << 14, most_facts = 1 << 8;
-constexpr std::size_t most_tunings = 1 << 18, most_binaries = 1 << 18;
+constexpr std::size_t max_name = 1 << 10, max_text = 1 << 16, max_trials = 1 << 14, max_facts = 1 << 8;
+constexpr std::size_t max_tunings = 1 << 18, max_binaries = 1 << 18;
 
 std::uint64_t to_unsigned(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 
@@ -22,13 +22,13 @@ void write(ByteWriter& writer, const TuningKey& key) {
 
 TuningKey read_key(ByteReader& reader) {
   TuningKey key;
-  key.op = reader.text(most_name);
-  key.problem_class = reader.text(most_text);
+  key.op = reader.text(max_name);
+  key.problem_class = reader.text(max_text);
   key.n_cols = static_cast<std::int64_t>(reader.integer());
   key.rows_bucket = static_cast<std::int64_t>(reader.integer());
-  key.device_class = reader.text(most_name);
-  key.template_digest = reader.text(most_name);
-  key.policy = reader.text(most_name);
+  key.device_class = reader.text(max_name);
+  key.template_digest = reader.text(max_name);
+  key.policy = reader.text(max_name);
   return key;
 }
 
@@ -40,10 +40,10 @@ void write(ByteWriter& writer, const std::map<std::string, std::string>& facts) 
 std::map<std::string, std::string> read_facts(ByteReader& reader) {
   std::map<std::string, std::string> facts;
   const std::uint64_t count = reader.integer(4);
-  if (count > most_facts) return facts;
+  if (count > max_facts) return facts;
   for (std::uint64_t i = 0; i < count && !reader.failed(); ++i) {
-    std::string name(reader.text(most_name));
-    facts[std::move(name)] = reader.text(most_text);
+    std::string name(reader.text(max_name));
+    facts[std::move(name)] = reader.text(max_text);
   }
   return facts;
 }
@@ -76,25 +76,25 @@ std::optional<SharedTuning> read_tuning(ByteReader& reader) {
   SharedTuning tuning;
   TuningRecord& record = tuning.record;
   record.key = read_key(reader);
-  record.config = reader.text(most_text);
+  record.config = reader.text(max_text);
   record.median_us = reader.real();
   record.mad_us = reader.real();
   record.default_median_us = reader.real();
   record.bytes = reader.real();
-  record.problem = reader.text(most_text);
-  record.effort = reader.text(most_name);
+  record.problem = reader.text(max_text);
+  record.effort = reader.text(max_name);
   record.provenance = read_facts(reader);
   record.created_unix_s = static_cast<std::int64_t>(reader.integer());
   const std::uint64_t count = reader.integer(4);
-  if (reader.failed() || count > most_trials || !is_possible(record)) return std::nullopt;
+  if (reader.failed() || count > max_trials || !is_possible(record)) return std::nullopt;
   for (std::uint64_t i = 0; i < count && !reader.failed(); ++i) {
     Trial trial;
-    trial.config = reader.text(most_text);
-    trial.status = reader.text(most_name);
+    trial.config = reader.text(max_text);
+    trial.status = reader.text(max_name);
     trial.median_us = reader.real();
     trial.mad_us = reader.real();
     trial.samples = static_cast<int>(reader.integer(4) & 0x7fffffff);
-    trial.reason = reader.text(most_text);
+    trial.reason = reader.text(max_text);
     if (!is_time(trial.median_us) || !is_time(trial.mad_us)) return std::nullopt;
     tuning.trials.push_back(std::move(trial));
   }
@@ -139,14 +139,14 @@ std::string encode(const BinaryRecord& binary) {
 std::optional<BinaryRecord> decode_binary(std::string_view bytes) {
   ByteReader reader(bytes);
   BinaryRecord binary;
-  binary.fingerprint = reader.text(most_name);
-  binary.source_hash = reader.text(most_name);
-  binary.options = reader.text(most_text);
-  binary.arch = reader.text(most_name);
-  binary.toolchain = reader.text(most_text);
-  binary.op = reader.text(most_name);
-  binary.image = reader.text(most_payload_bytes);
-  binary.log = reader.text(most_payload_bytes);
+  binary.fingerprint = reader.text(max_name);
+  binary.source_hash = reader.text(max_name);
+  binary.options = reader.text(max_text);
+  binary.arch = reader.text(max_name);
+  binary.toolchain = reader.text(max_text);
+  binary.op = reader.text(max_name);
+  binary.image = reader.text(max_payload_bytes);
+  binary.log = reader.text(max_payload_bytes);
   binary.resources = read_facts(reader);
   if (!reader.is_done() || binary.fingerprint.empty() || binary.image.empty()) return std::nullopt;
   return binary;
@@ -165,16 +165,16 @@ std::optional<Generation> decode_generation(std::string_view bytes) {
   ByteReader reader(bytes);
   Generation generation;
   const std::uint64_t tunings = reader.integer(4);
-  if (tunings > most_tunings) return std::nullopt;
+  if (tunings > max_tunings) return std::nullopt;
   for (std::uint64_t i = 0; i < tunings; ++i) {
     std::optional<SharedTuning> tuning = read_tuning(reader);
     if (!tuning) return std::nullopt;
     generation.tunings.push_back(std::move(*tuning));
   }
   const std::uint64_t binaries = reader.integer(4);
-  if (binaries > most_binaries) return std::nullopt;
+  if (binaries > max_binaries) return std::nullopt;
   for (std::uint64_t i = 0; i < binaries && !reader.failed(); ++i) {
-    std::string fingerprint(reader.text(most_name));
+    std::string fingerprint(reader.text(max_name));
     generation.binaries[std::move(fingerprint)] = reader.raw(digest_bytes);
   }
   if (!reader.is_done()) return std::nullopt;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view magic = "TSFV";
 constexpr std::uint64_t version = 1;
-constexpr std::size_t most_key_bytes = 1 << 16;
+constexpr std::size_t max_key_bytes = 1 << 16;
 // A signature of a value never serves as one of something else.
 constexpr std::string_view signed_as = "tunesmith fleet value 1";
 
@@ -25,19 +25,19 @@ struct Parts {
 
 std::optional<Parts> split(std::string_view bytes) {
   ByteReader reader(bytes);
-  if (bytes.size() > most_value_bytes || reader.raw(magic.size()) != magic) return std::nullopt;
+  if (bytes.size() > max_value_bytes || reader.raw(magic.size()) != magic) return std::nullopt;
   Parts parts;
   parts.version = reader.integer(1);
   parts.kind = reader.integer(1);
   parts.name_space = reader.text(256);
-  parts.key = reader.text(most_key_bytes);
+  parts.key = reader.text(max_key_bytes);
   parts.created_unix_s = reader.integer();
   parts.signer = reader.text(public_key_bytes);
   parts.payload_bytes = reader.integer();
-  parts.packed = reader.text(most_value_bytes);
+  parts.packed = reader.text(max_value_bytes);
   parts.digest = reader.raw(digest_bytes);
   if (!parts.signer.empty()) parts.signature = reader.raw(signature_bytes);
-  if (!reader.is_done() || parts.version != version || parts.payload_bytes > most_payload_bytes) return std::nullopt;
+  if (!reader.is_done() || parts.version != version || parts.payload_bytes > max_payload_bytes) return std::nullopt;
   return parts;
 }
 
@@ -60,9 +60,8 @@ std::int64_t unix_seconds() {
 }
 
 std::string seal(const Label& label, std::string_view payload, std::int64_t created_unix_s, const SigningKey* key) {
-  if (payload.size() > most_payload_bytes)
-    throw Error(ErrorCode::invalid_argument, "a value has ", payload.size(), " bytes; allowed: at most ",
-                most_payload_bytes);
+  if (payload.size() > max_payload_bytes)
+    throw Error(ErrorCode::invalid_argument, "a value has ", payload.size(), " bytes; allowed: at most ", max_payload_bytes);
   ByteWriter writer;
   writer.add_raw(magic).add(version, 1).add(static_cast<std::uint64_t>(label.kind), 1);
   writer.add(label.name_space).add(label.key).add(static_cast<std::uint64_t>(created_unix_s));
@@ -71,9 +70,9 @@ std::string seal(const Label& label, std::string_view payload, std::int64_t crea
   const std::string digest = sha256(writer.bytes());
   writer.add_raw(digest);
   if (key != nullptr) writer.add_raw(key->sign(to_sign(digest)));
-  if (writer.bytes().size() > most_value_bytes)
+  if (writer.bytes().size() > max_value_bytes)
     throw Error(ErrorCode::invalid_argument, "a compressed value has ", writer.bytes().size(), " bytes; allowed: at most ",
-                most_value_bytes);
+                max_value_bytes);
   return std::move(writer).bytes();
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The form of every value on the server: what it is, the key it belongs to, who signed it, the compressed payload.
+// The form of every value on the server: its kind, its key, the signature, and the compressed payload.
 
 #include <cstdint>
 #include <optional>
@@ -15,9 +15,9 @@ namespace tunesmith::fleet {
 enum class Kind : std::uint8_t { tuning = 1, binary = 2, generation = 3, job = 4 };
 
 /// The most bytes of a value on the server, and of its payload.
-inline constexpr std::size_t most_value_bytes = std::size_t{8} << 20, most_payload_bytes = std::size_t{64} << 20;
+inline constexpr std::size_t max_value_bytes = std::size_t{8} << 20, max_payload_bytes = std::size_t{64} << 20;
 
-/// What a value must be. A value contains its own key, so values cannot be swapped on the server.
+/// The expected properties of a value. A value contains its own key, so values cannot be swapped on the server.
 struct Label {
   Kind kind = Kind::tuning;
   std::string name_space;

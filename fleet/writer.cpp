@@ -41,7 +41,7 @@ void Writer::add(Work work, std::size_t bytes) {
   jobs_.push_back({std::move(work), bytes});
   waiting_bytes_ += bytes;
   // The first one may be under way.
-  while (waiting_bytes_ > most_bytes && jobs_.size() > 2) {
+  while (waiting_bytes_ > max_bytes && jobs_.size() > 2) {
     waiting_bytes_ -= jobs_[1].bytes;
     jobs_.erase(jobs_.begin() + 1);
     counters_.add("writes_dropped_total");

@@ -19,12 +19,12 @@ namespace tunesmith::fleet {
 class Writer {
  public:
   /// Waiting writes; beyond it, the oldest are dropped.
-  static constexpr std::size_t most_bytes = std::size_t{64} << 20;
+  static constexpr std::size_t max_bytes = std::size_t{64} << 20;
   static constexpr Milliseconds operation_limit{500}, flush_limit{500};
 
   Writer(const RemoteUrl& url, Counters& counters, std::function<void(const std::string&)> warn,
          std::function<void(const Counts&)> save_counts);
-  /// Writes what waits, for at most flush_limit and the operation that is under way.
+  /// Completes pending writes, for at most flush_limit and the operation under way.
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;

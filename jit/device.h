@@ -41,7 +41,7 @@ class PreparedTensorMap {
   virtual void encode(void* map, void* array) const = 0;
 };
 
-/// What may disturb a measurement. Facts that are unknown are 0 or empty.
+/// Conditions that may disturb a measurement. Unknown facts are 0 or empty.
 struct DeviceConditions {
   int sm_clock_mhz = 0;
   std::vector<std::string> slowed_by;  ///< why clocks are lower than asked for: "power cap", "temperature"

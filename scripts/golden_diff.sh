@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows how generated sources differ from those of another commit: scripts/golden_diff.sh [COMMIT], by default the parent.
+# Shows how generated sources differ from another commit's: scripts/golden_diff.sh [COMMIT], by default the parent.
 # Builds the commit's golden tests next to this checkout's build, saves its texts and runs the tests of this checkout.
 set -euo pipefail
 cd "$(dirname "$0")/.."

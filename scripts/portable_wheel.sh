@@ -75,7 +75,7 @@ unpack() {
   touch "$root/complete"
 }
 
-# Prints the folder of Python.h. That of the system's Python is not used where it lies, next to the C library's headers.
+# Prints the folder of Python.h. The system's Python.h is not used in place, because the C library's headers are next to it.
 python_headers() {
   local own
   own=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
@@ -104,7 +104,7 @@ build() {
   rm -rf "$made"
   PATH=$environment/bin:$PATH "$environment/bin/python" -m pip wheel . --quiet --no-deps --no-build-isolation \
     --wheel-dir "$made" "${settings[@]}"
-  # Its tag is that of this machine until here; auditwheel compares it with the programs.
+  # Until here, the wheel has this machine's tag; auditwheel compares it with the programs.
   found=$("$environment/bin/python" -m wheel tags --remove --platform-tag "linux_$arch" "$made"/*.whl)
   found=$("$environment/bin/auditwheel" show "$made/$found")
   # Older tags are contained in this one.

@@ -38,7 +38,7 @@ if [[ -f $stamp && $(<"$stamp") == "$state" ]]; then
 fi
 
 # stdout has the findings; stderr only counts warnings in system headers, so it is not shown. Deprecation warnings are off
-# because clang 23 raises them within libstdc++ 12, and those of shadowed names, because a unit has several sources; g++
+# because clang 23 raises them within libstdc++ 12, and warnings of shadowed names, because a unit has several sources; g++
 # reports both.
 log=$(mktemp)
 found=$(mktemp)

@@ -42,8 +42,9 @@ class DescribedOp : public Op {
       Description description(typed);
       description.check_as_given(description_of_defaults<Typed>());
       description.resolve();
+      check_extents(typed);
+      description.check_defaults();
     }
-    check_extents(typed);
     complete(typed);
     return parsed(typed);
   }

@@ -183,7 +183,7 @@ class BranchFolder {
       chosen = trimmed(std::string_view(text_).substr(question + 3, colon - question - 3));
     else
       chosen = std::string_view(text_).substr(no, end - no);
-    // A name or a number needs no parentheses, except those of a call.
+    // A name or a number needs no parentheses, except in a call.
     const bool simple = std::ranges::all_of(chosen, [](char c) { return in_word(c) || c == '.'; });
     if (simple && begin > 1 && text_[begin - 1] == '(' && text_[end] == ')' && !in_word(text_[begin - 2]) &&
         text_[begin - 2] != '>') {

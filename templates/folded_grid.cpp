@@ -28,7 +28,7 @@ KernelLaunch folded_launch(const char* entry, std::int64_t blocks, std::int64_t 
   return launch;
 }
 
-int most_cluster_blocks(const DeviceInfo& device) noexcept {
+int max_cluster_blocks(const DeviceInfo& device) noexcept {
   return device.arch.number() == 90 ? 2 * device.max_cluster_blocks : device.max_cluster_blocks;
 }
 

@@ -17,6 +17,6 @@ Dim3 folded_grid(std::int64_t blocks, std::int64_t unit = 1);
 KernelLaunch folded_launch(const char* entry, std::int64_t blocks, std::int64_t threads, std::int64_t dynamic_smem_bytes);
 
 /// Returns the maximum cluster size: H100 and H200 support non-portable sizes.
-int most_cluster_blocks(const DeviceInfo& device) noexcept;
+int max_cluster_blocks(const DeviceInfo& device) noexcept;
 
 }  // namespace tunesmith

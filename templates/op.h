@@ -57,8 +57,8 @@ struct SourceParts {
   std::vector<std::string> includes;
   std::string kernel;                                                ///< the main kernel's template: "softmax_resident"
   std::vector<std::pair<std::string, std::string>> specialized_for;  ///< provenance lines, e.g. {"cols", "32000"}
-  std::string algorithm, threads;    ///< the algorithm of this configuration, and the mapping of threads to data
-  std::string least_arch = "sm_75";  ///< minimum architecture
+  std::string algorithm, threads;  ///< the algorithm of this configuration, and the mapping of threads to data
+  std::string min_arch = "sm_75";  ///< minimum architecture
   /// Constexpr objects with designated initializers. User source may follow a #line directive of its own; a line "#line
   /// here" after it becomes a directive that returns to the generated file.
   std::string constants;
@@ -169,8 +169,8 @@ class ParsedProblem {
   virtual Problem verification_problem() const = 0;
   /// Fills all input arrays; deterministic in (problem, seed, kind).
   virtual void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const = 0;
-  /// Replaces inputs that depend on user CUDA functions, such as the outputs of a forward pass, by what they are with these
-  /// functions. Default: there are none.
+  /// Computes inputs that depend on user CUDA functions, such as the outputs of a forward pass, with these functions.
+  /// Default: there are none.
   virtual void complete_inputs(std::span<const HostArray> arrays, const Evaluate& evaluate) const {
     static_cast<void>(arrays), static_cast<void>(evaluate);
   }

@@ -13,7 +13,7 @@
 namespace tunesmith {
 namespace {
 
-constexpr std::size_t label_columns = 16, most_columns = 118;
+constexpr std::size_t label_columns = 16, max_columns = 118;
 
 std::ptrdiff_t lines_in(const std::string& text) { return std::ranges::count(text, '\n'); }
 
@@ -23,7 +23,7 @@ std::string labeled(const std::string& label, const std::string& text) {
   std::istringstream words(text);
   const std::size_t empty = line.size();
   for (std::string word; words >> word; line += word) {
-    if (line.size() > empty && line.size() + 1 + word.size() > most_columns) {
+    if (line.size() > empty && line.size() + 1 + word.size() > max_columns) {
       lines += line + "\n";
       line = "//   " + std::string(label_columns, ' ');
     } else if (line.size() > empty) {
@@ -115,7 +115,7 @@ KernelSource::KernelSource(const ParsedProblem& problem, const KernelConfig& con
   add(op_.name());
   for (const std::string& file : parts_.includes) add(file);
   add(templates_.digest(parts_.includes));
-  add(parts_.least_arch);
+  add(parts_.min_arch);
   add(config_);
   for (const auto& [label, value] : parts_.specialized_for) {
     add(label);
@@ -143,7 +143,7 @@ std::string KernelSource::head() const {
   std::string names;
   for (const std::string& file : parts_.includes) names += file + " ";
   text += labeled("templates", names + templates_.digest(parts_.includes));
-  return text + labeled("compile", "nvcc -arch=sm_90a -cubin; minimum architecture: " + parts_.least_arch);
+  return text + labeled("compile", "nvcc -arch=sm_90a -cubin; minimum architecture: " + parts_.min_arch);
 }
 
 void KernelSource::append_own(std::string& source) const {

@@ -29,8 +29,8 @@ class TemplateSet {
   std::string flatten(std::span<const std::string> names) const;
 
   /// Returns 32 hex digits. Of a file, "softmax/resident.cuh": over the tokens of flatten(name), so comments, blanks and the
-  /// division into files are ignored. Of a folder, "softmax": over the digests of those of its files that no other template
-  /// includes. Throws Error(not_found).
+  /// division into files are ignored. Of a folder, "softmax": over the digests of its files that no other template includes.
+  /// Throws Error(not_found).
   std::string digest(std::string_view name) const;
   /// Returns 32 hex digits over the digests of files and folders; for a single one, its digest.
   std::string digest(std::span<const std::string> names) const;

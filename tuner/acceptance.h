@@ -1,5 +1,5 @@
 #pragma once
-// What a compilation alone says against a candidate.
+// Reasons to reject a candidate after its compilation, without running it.
 
 #include <string>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which bytes of a strided array are elements, which are gaps, and what an element is called.
+// The layout of a strided array: runs of elements, gaps, and names of elements.
 
 #include <cstdint>
 #include <string>
@@ -20,7 +20,7 @@ std::vector<ElementRun> element_runs(const ArrayInfo& array);
 /// "y[3,17]" for the element at this offset from the base, in elements.
 std::string element_name(const ArrayInfo& array, std::int64_t offset);
 
-/// For each array the index of the one whose memory it uses: its own, or that of the input it stands in place of.
+/// For each array the index of the array whose memory it uses: itself, or the input that it overwrites.
 std::vector<std::size_t> storage_owners(const std::vector<ArrayInfo>& arrays);
 
 }  // namespace tunesmith

@@ -1,5 +1,5 @@
 #pragma once
-// How long a tuning run may still take, and whether it is still wanted.
+// The remaining time of a tuning run, and its cancellation.
 
 #include <atomic>
 #include <chrono>

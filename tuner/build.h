@@ -1,5 +1,6 @@
 #pragma once
-// (operation, problem, configuration) -> loaded executable, through the cache: the one road from a decision to a kernel.
+// (operation, problem, configuration) -> loaded executable, through the cache: the only path from a configuration to a
+// kernel.
 
 #include <memory>
 #include <string>

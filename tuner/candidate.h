@@ -32,7 +32,7 @@ struct Candidate {
     trial.samples = timing.samples;
   }
 
-  /// Takes it out of the running and says why.
+  /// Removes the candidate from the running, with the reason.
   void settle(const std::string& status, const std::string& reason) {
     trial.status = status;
     trial.reason = reason.substr(0, reason.find('\n'));

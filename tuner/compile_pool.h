@@ -1,5 +1,5 @@
 #pragma once
-// Builds that run on several threads while the tuning thread verifies what is finished.
+// Builds candidates on several threads while the tuning thread verifies finished ones.
 
 #include <chrono>
 #include <condition_variable>
@@ -24,8 +24,8 @@ class CompilePool {
     std::exception_ptr failure;  ///< set: what build(index) threw
   };
 
-  /// Starts build(0), build(1), ... in this order on `jobs` threads; 0: one per core. Threads that are `yielding` have a
-  /// lower priority than those of other processes that measure.
+  /// Starts build(0), build(1), ... in this order on `jobs` threads; 0: one per core. `yielding` threads have a low
+  /// priority, for other processes that measure.
   CompilePool(std::size_t count, int jobs, std::function<Built(std::size_t)> build, bool yielding = false);
   /// Starts no further build and waits for those under way.
   ~CompilePool();

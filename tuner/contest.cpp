@@ -9,7 +9,7 @@
 namespace tunesmith {
 namespace {
 
-/// How much is measured: enough to tell candidates apart, in the time that the effort promises.
+/// Number of measurements: enough to tell candidates apart, in the time that the effort promises.
 struct Schedule {
   int heat_rounds, final_rounds;
   double heat_s, final_s;  ///< wall time, at most
@@ -22,13 +22,13 @@ Schedule schedule(Effort effort, double left_s) {
 }
 
 constexpr std::array<DropRule, 3> drop_rules{{{3, 2.0}, {5, 1.2}, {8, 1.05}}};
-constexpr int least_heat_rounds = 3;   // a median of fewer says nothing: the candidate stays open for the next run
-constexpr int least_final_rounds = 5;  // whatever the budget: the default must be measured
+constexpr int min_heat_rounds = 3;   // a median of fewer says nothing: the candidate stays open for the next run
+constexpr int min_final_rounds = 5;  // whatever the budget: the default must be measured
 constexpr std::size_t challengers = 4;
 constexpr std::size_t drift_samples = 3;
 constexpr double notable_drift = 0.1;
 constexpr double notable_change = 0.05;  // between the halves of a final: more than the noise of most kernels
-constexpr int most_repeats = 2;
+constexpr int max_repeats = 2;
 
 std::vector<double> head(const std::vector<double>& samples) {
   return {samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(std::min(samples.size(), drift_samples))};
@@ -41,7 +41,7 @@ std::vector<double> tail(const std::vector<double>& samples) {
 /// Returns whether times of one kernel changed between the first and the second half of them. Interleaving protects the
 /// comparison from slow drift, but not from another process that takes the GPU for some of the rounds.
 bool changed_meanwhile(const std::vector<double>& samples) {
-  if (samples.size() < 2 * static_cast<std::size_t>(least_final_rounds)) return false;
+  if (samples.size() < 2 * static_cast<std::size_t>(min_final_rounds)) return false;
   const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
   const double ratio = median({middle, samples.end()}) / median({samples.begin(), middle});
   return ratio > 1 + notable_change || ratio < 1 / (1 + notable_change);
@@ -74,17 +74,17 @@ void Contest::heats(std::vector<Candidate*>& live) {
   const double until_s = start_s + plan.heat_s;
   progress_(0, "warming up");
   // As many candidates as leave time for the rounds that a median needs.
-  rounds_.warm_up(live, start_s + plan.heat_s / (1 + least_heat_rounds));
+  rounds_.warm_up(live, start_s + plan.heat_s / (1 + min_heat_rounds));
   disturbance_.observe(device_.conditions());  // of a GPU that works: an idle one has low clocks
   for (int round = 1; round <= plan.heat_rounds; ++round) {
-    if (round > least_heat_rounds && live.size() <= challengers + 1) break;
+    if (round > min_heat_rounds && live.size() <= challengers + 1) break;
     if (!rounds_.sample(live, until_s)) break;
     for (const DropRule& rule : drop_rules)
       if (rule.rounds == round) drop_slow(live, rule);
     progress_(round, std::to_string(live.size()) + " candidates in the running");
   }
   for (Candidate* candidate : live)
-    if (static_cast<int>(candidate->samples_us.size()) >= least_heat_rounds) candidate->settle_timed("timed");
+    if (static_cast<int>(candidate->samples_us.size()) >= min_heat_rounds) candidate->settle_timed("timed");
 }
 
 std::vector<Candidate*> Contest::finalists(const std::vector<Candidate*>& live) const {
@@ -98,7 +98,7 @@ std::vector<Candidate*> Contest::finalists(const std::vector<Candidate*>& live) 
   return chosen;
 }
 
-// Fresh samples: those that brought a candidate into the final flatter it.
+// Fresh samples: the samples that brought a candidate into the final flatter it.
 bool Contest::measure(std::vector<Candidate*>& finalists) {
   const double start_s = budget_.elapsed_s();
   const Schedule plan = schedule(options_.effort, budget_.total_s() - start_s);
@@ -107,8 +107,8 @@ bool Contest::measure(std::vector<Candidate*>& finalists) {
   const int total = contest_rounds(options_.effort);
   const std::string what = (repeats_ == 0 ? "final of " : "repeated final of ") + std::to_string(finalists.size());
   for (int round = 1; round <= plan.final_rounds; ++round) {
-    if (round > least_final_rounds && budget_.elapsed_s() >= until_s) break;
-    rounds_.sample(finalists, round <= least_final_rounds ? std::numeric_limits<double>::infinity() : until_s);
+    if (round > min_final_rounds && budget_.elapsed_s() >= until_s) break;
+    rounds_.sample(finalists, round <= min_final_rounds ? std::numeric_limits<double>::infinity() : until_s);
     progress_(repeats_ == 0 ? total - plan.final_rounds + round : total, what);
   }
   const bool others_changed = disturbance_.observe(device_.conditions());
@@ -117,7 +117,7 @@ bool Contest::measure(std::vector<Candidate*>& finalists) {
 
 void Contest::final(std::vector<Candidate*>& finalists) {
   disturbance_.observe(device_.conditions());
-  while (measure(finalists) && repeats_ < most_repeats && budget_.elapsed_s() < budget_.total_s()) ++repeats_;
+  while (measure(finalists) && repeats_ < max_repeats && budget_.elapsed_s() < budget_.total_s()) ++repeats_;
   std::vector<Timing> timings;
   for (Candidate* candidate : finalists) {
     candidate->settle_timed("timed");

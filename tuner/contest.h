@@ -29,7 +29,7 @@ class Contest {
   /// How often the final was measured again, because the default's time changed during it, or because another process came
   /// or left.
   int repeats() const noexcept { return repeats_; }
-  /// What disturbed the measurements, as far as the device tells; empty if nothing did.
+  /// Causes that disturbed the measurements, as far as the device reports them; empty if there were none.
   std::string disturbance() const { return disturbance_.text(); }
 
  private:

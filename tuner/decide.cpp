@@ -6,12 +6,12 @@
 namespace tunesmith {
 namespace {
 
-constexpr double least_gain = 0.01;
+constexpr double min_gain = 0.01;
 constexpr double near_equal = 0.005;
 
 bool beats(const Timing& candidate, const Timing& standard) {
   const double noise = std::hypot(noise_us(candidate), noise_us(standard));
-  return standard.median_us - candidate.median_us > std::max(least_gain * standard.median_us, noise);
+  return standard.median_us - candidate.median_us > std::max(min_gain * standard.median_us, noise);
 }
 
 }  // namespace

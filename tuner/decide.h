@@ -1,5 +1,5 @@
 #pragma once
-// Which of the finalists wins: speed, but not noise.
+// Selects the winner of the finalists by time; differences within the noise do not count.
 
 #include <cstddef>
 #include <span>

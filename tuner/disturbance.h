@@ -1,5 +1,5 @@
 #pragma once
-// Why times changed during a contest, as far as the device tells.
+// Why times changed during a contest, as far as the device reports it.
 
 #include <set>
 #include <string>

@@ -1,5 +1,5 @@
 #pragma once
-// What a check of results asks of a device: kernels of a loaded binary on arrays of the host.
+// Runs kernels of a loaded binary on host arrays, for checks of results.
 
 #include <memory>
 

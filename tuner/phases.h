@@ -1,5 +1,5 @@
 #pragma once
-// Where the time of preparing a plan goes.
+// Times of the phases of preparing a plan.
 
 #include <chrono>
 

@@ -9,7 +9,7 @@
 namespace tunesmith {
 namespace {
 
-/// What moves timings without changing the device class. Which of two equal GPUs it was does not.
+/// Reports whether a fact of the provenance affects timings within a device class. The GPU's serial number does not.
 bool is_decisive(std::string_view fact) {
   static constexpr std::array<std::string_view, 3> words{"driver", "clock", "power"};
   return std::ranges::any_of(words, [&](std::string_view word) { return fact.find(word) != std::string_view::npos; });

@@ -21,8 +21,8 @@ ParsedProblemPtr recorded_problem(const Op& op, const TuningRecord& record);
 /// that both name are compared: a machine without NVML knows fewer than the one that measured.
 bool is_stale(const TuningRecord& record, const std::map<std::string, std::string>& provenance);
 
-/// What disturbed the measurements and what was done about it, in one line: "clocks fell from 1980 to 1620 MHz: power cap;
-/// the final was measured again once". Empty if nothing did.
+/// Returns the disturbances of the measurements and the reaction to them, in one line: "clocks fell from 1980 to 1620 MHz:
+/// power cap; the final was measured again once". Empty if there were none.
 std::string disturbance_text(const TuningRecord& record);
 
 }  // namespace tunesmith

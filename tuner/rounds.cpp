@@ -80,7 +80,7 @@ void Rounds::time_together(std::span<Candidate* const> candidates) {
   } catch (const Error& error) {
     if (error.code() == ErrorCode::unsupported || error.code() == ErrorCode::cancelled) throw;
     require_working(device_, "one of " + std::to_string(candidates.size()) + " configurations timed together", error.what());
-    for (Candidate* candidate : candidates) time_alone(*candidate);  // one of them it was
+    for (Candidate* candidate : candidates) time_alone(*candidate);  // one of them failed
     return;
   }
   for (std::size_t i = 0; i < candidates.size(); ++i) candidates[i]->samples_us.push_back(times_us.at(i));

@@ -42,7 +42,7 @@ class Rounds {
   std::mt19937_64 random_;
 };
 
-/// Settles as "dropped" those that the rule gives up, and removes them. The default stays.
+/// Settles candidates that the rule gives up as "dropped", and removes them. The default stays.
 void drop_slow(std::vector<Candidate*>& candidates, const DropRule& rule);
 
 }  // namespace tunesmith

@@ -26,7 +26,7 @@ struct Selection {
 std::string measuring_policy();
 
 /// Returns n_cols of the key under which results are kept: n_cols itself if it is compiled in, else the upper end of its
-/// bucket, of which there are two an octave (half_octave()).
+/// bucket: two buckets an octave (half_octave()).
 std::int64_t tuned_n_cols(const KeyParts& parts) noexcept;
 
 /// Returns the key under which the result for this problem on this device is kept.

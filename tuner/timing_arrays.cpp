@@ -20,13 +20,13 @@ std::int64_t total_bytes(const ParsedProblem& problem) {
   return bytes;
 }
 
-/// What a problem may have less of and be timed all the same: rows, or sequences that are not packed; empty when nothing.
+/// Returns the field that timing may reduce: rows, or batch if sequences are not packed; empty if there is none.
 std::string_view count_field(const Problem& problem) {
   if (problem.fields.contains("rows")) return "rows";
   return problem.fields.contains("batch") && !problem.fields.contains("total_q") ? "batch" : "";
 }
 
-/// 0 when there is nothing to have less of.
+/// Returns its value, or 0 without such a field.
 std::int64_t rows_of(const ParsedProblem& problem) {
   const std::string_view field = count_field(problem.problem());
   return field.empty() ? 0 : problem.problem().fields.integer(field);

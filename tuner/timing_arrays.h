@@ -15,7 +15,7 @@ class TimingArrays {
   /// fills the inputs with random values. Throws Error(out_of_memory) naming the size when that cannot be done.
   TimingArrays(const ParsedProblemPtr& problem, Device& device, std::int64_t cap_bytes, std::uint64_t seed);
 
-  /// What is measured: the problem given, with fewer rows if it was too large.
+  /// The measured problem: the given one, with fewer rows if it was too large.
   const ParsedProblem& problem() const noexcept { return *problem_; }
   /// In the order of ParsedProblem::arrays().
   std::span<void* const> addresses() const noexcept { return addresses_; }

@@ -50,8 +50,8 @@ struct TuneResult {
 };
 
 /// Tunes one problem and stores record and trials. Works on its own buffers. Unless forced, candidates that have a trial
-/// already are not tried again: the missing ones (those that a budget cut off, those of a newer version) compete with the
-/// default and the recorded winner, and without any the record is returned as it is.
+/// already are not tried again: the missing ones (cut off by a budget, or new in this version) compete with the default and
+/// the recorded winner, and without any the record is returned as it is.
 ///
 /// Throws Error(unsupported) on a device that cannot time, Error(invalid_argument) for a problem without work (no rows),
 /// Error(out_of_memory) naming the size when its arrays do not fit, Error(verification_failed) when not even the default

@@ -8,10 +8,10 @@ namespace tunesmith {
 TuneShare::TuneShare(double share, double allowance_s, std::function<double()> now_s)
     : share_(share), allowance_s_(allowance_s), now_s_(std::move(now_s)), created_s_(now_s_()) {}
 
-double TuneShare::spent_locked_s(double least_s) const {
+double TuneShare::spent_locked_s(double min_s) const {
   double spent_s = finished_s_;
   const double now = running_.empty() ? 0 : now_s_();
-  for (const double start : running_) spent_s += std::max(now - start, least_s);
+  for (const double start : running_) spent_s += std::max(now - start, min_s);
   return spent_s;
 }
 

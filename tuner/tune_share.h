@@ -9,9 +9,8 @@
 
 namespace tunesmith {
 
-/// Thread-safe. Tuning may start while the time spent, and that of one more run as long as the mean of those before, is
-/// below `allowance_s` plus `share` of the time since construction. So the last run does not exceed the bound by its whole
-/// time.
+/// Thread-safe. Tuning may start if the time spent, plus one more run of mean length, stays below `allowance_s` plus `share`
+/// of the time since construction. So the last run does not exceed the bound by its whole time.
 class TuneShare {
  public:
   /// `now_s` returns seconds from any origin and never goes back. A share of 1 or more means no bound.
@@ -43,8 +42,8 @@ class TuneShare {
   double share() const noexcept { return share_; }
 
  private:
-  /// Returns the time spent; a run that has not ended counts as `least_s` at least.
-  double spent_locked_s(double least_s) const;
+  /// Returns the time spent; a run that has not ended counts as `min_s` at least.
+  double spent_locked_s(double min_s) const;
   bool allows_locked() const;
   void finish(std::list<double>::iterator start);
 

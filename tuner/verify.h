@@ -1,6 +1,6 @@
 #pragma once
-// Is a configuration right on this device? Poisoned outputs and workspaces, canaries around outputs, edge-case rows, twice
-// (for races).
+// Verifies a configuration on this device: poisoned outputs and workspaces, canaries around outputs, edge-case rows, two
+// runs (for races).
 
 #include <functional>
 #include <span>

@@ -21,13 +21,13 @@ Worklist plan_work(const ParsedProblem& problem, const Workbench& bench, const T
   const auto winner = work.record ? recorded_config(problem, device, work.record->config) : std::nullopt;
   if (!winner) {
     work.record.reset();
-    // What won with older templates competes, even where the present search space leaves it out.
+    // The winner of older templates competes, even if it is not in the present search space.
     if (!options.force)
       for (const TuningRecord& older : bench.cache.find_older(key, 1))
         if (const auto config = recorded_config(problem, device, older.config);
             config && std::ranges::find(space, *config) == space.end())
           space.push_back(*config);
-    // What won for a related problem is tried first, after the default.
+    // The winner of a related problem comes right after the default.
     if (const auto related = related_key(problem.key(), key); related && !options.force)
       for (const TuningRecord& record : bench.cache.find_nearest(*related, 1))
         if (const auto config = recorded_config(problem, device, record.config); config && *config != standard) {

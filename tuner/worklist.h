@@ -1,5 +1,5 @@
 #pragma once
-// What a tuning run has to look at: everything, or only what earlier runs with the same key have not.
+// The candidates of a tuning run: all, or only those without a trial in earlier runs with the same key.
 
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@ namespace tunesmith {
 
 struct Worklist {
   std::vector<Config> configs;         ///< to be looked at, the default first; empty: nothing is left to do
-  std::optional<TuningRecord> record;  ///< what there is already, unless it is to be ignored
+  std::optional<TuningRecord> record;  ///< the existing record, unless it is to be ignored
   std::vector<Trial> trials;           ///< of the record's runs
   int candidates = 0;                  ///< in the search space
 };

@@ -8,7 +8,7 @@
 
 struct tunesmith_engine {
   tunesmith::Engine engine;
-  std::uint64_t id;  ///< of no other engine in this process, unlike its address
+  std::uint64_t id;  ///< unique in this process, unlike the engine's address
 };
 
 namespace tunesmith {

@@ -12,7 +12,7 @@
 namespace tunesmith {
 namespace {
 
-/// What an address contributes to the choice of a plan: its alignment, and the first array with the same address.
+/// The properties of an address that decide the plan: its alignment, and the first array with the same address.
 std::uint16_t pattern_at(std::span<void* const> addresses, std::size_t i) noexcept {
   const auto same = static_cast<unsigned>(std::ranges::find(addresses, addresses[i]) - addresses.begin());
   const auto alignment = static_cast<unsigned>(std::countr_zero(static_cast<std::uint64_t>(alignment_class(addresses[i]))));

@@ -1,5 +1,5 @@
 #pragma once
-// The operations of the C API: those of the registry, and linear cross-entropy, which consists of several. Internal.
+// The operations of the C API: all of the registry, and linear cross-entropy, which consists of several. Internal.
 
 #include <optional>
 #include <span>
@@ -43,7 +43,7 @@ class Prepared {
   void launch(std::span<void* const> addresses, Stream stream) const;
   void launch(std::span<const NamedArray> arrays, Stream stream) const;
 
-  const Plan& kernels() const noexcept { return plan_; }  ///< of linear cross-entropy, those of one chunk's cross-entropy
+  const Plan& kernels() const noexcept { return plan_; }  ///< linear cross-entropy: the kernels of one chunk's cross-entropy
   std::string text() const;                               ///< the problem's normal form
   std::vector<ArrayInfo> arrays() const;
   std::size_t workspace_bytes() const noexcept;

@@ -83,9 +83,9 @@ tunesmith_status tunesmith_plan_time_us(const tunesmith_plan* plan, void* const*
   return guarded([&] {
     const Prepared& timed = given(plan, "plan").prepared;
     const std::span<void* const> arrays = given_addresses(addresses, count);
-    constexpr int most_repeats = 1'000'000;
-    if (repeats < 1 || repeats > most_repeats)
-      throw Error(ErrorCode::invalid_argument, "repeats is ", repeats, "; allowed: 1 to ", most_repeats);
+    constexpr int max_repeats = 1'000'000;
+    if (repeats < 1 || repeats > max_repeats)
+      throw Error(ErrorCode::invalid_argument, "repeats is ", repeats, "; allowed: 1 to ", max_repeats);
     double* const result = &given(time_us, "time_us");
     const std::vector<std::function<void(Stream)>> works(static_cast<std::size_t>(repeats),
                                                          [&](Stream stream) { timed.launch(arrays, stream); });
@@ -101,7 +101,7 @@ const char* tunesmith_plan_origin(const tunesmith_plan* plan) {
 }
 const char* tunesmith_plan_source(const tunesmith_plan* plan) try {
   return plan == nullptr ? "" : plan->prepared.kernels().source().c_str();
-} catch (const std::exception&) {  // no memory for it
+} catch (const std::exception&) {  // out of memory
   return "";
 }
 const char* tunesmith_plan_resources(const tunesmith_plan* plan) { return plan == nullptr ? "" : plan->resources.c_str(); }

@@ -11,7 +11,7 @@
 
 namespace tunesmith {
 
-/// What a call looks for.
+/// The key of a lookup, as a call has it.
 struct CallKeyView {
   std::span<const std::uint64_t> words;
   std::uint64_t hashed;
@@ -19,7 +19,7 @@ struct CallKeyView {
   std::uint64_t hash() const noexcept { return hashed; }
 };
 
-/// What a DispatchTable remembers.
+/// The key of an entry, as a DispatchTable stores it.
 class CallKey {
  public:
   CallKey() = default;
@@ -38,7 +38,7 @@ class CallKey {
  private:
   std::uint64_t hashed_ = 0;
   std::size_t count_ = 0;
-  std::array<std::uint64_t, most_key_words> words_{};
+  std::array<std::uint64_t, max_key_words> words_{};
 };
 
 }  // namespace tunesmith

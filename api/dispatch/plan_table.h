@@ -1,5 +1,5 @@
 #pragma once
-// What an engine has prepared so far. Internal.
+// The plans and calls that an engine has prepared. Internal.
 
 #include <cstddef>
 #include <memory>
@@ -18,8 +18,8 @@ struct KnownCall {
   std::uint32_t selected = 0;
 };
 
-/// Plans and calls are dropped beyond `capacity`, those that were unused for the longest time first. Loaded modules and
-/// shared workspaces stay as long as the engine, because graphs that were captured from one-shot calls may contain them.
+/// Beyond `capacity`, the least recently used plans and calls are dropped. Loaded modules and shared workspaces stay as long
+/// as the engine, because graphs that were captured from one-shot calls may contain them.
 struct PlanTable {
   PlanTable(Device& device, std::size_t capacity)
       : plans(capacity), binaries(capacity), calls(capacity), workspaces(device) {}

@@ -1,5 +1,5 @@
 #pragma once
-// Counts readers of a lock-free structure, so that a writer knows when nobody can still see what it has replaced. Internal.
+// Counts readers of a lock-free structure, so that a writer knows when no reader can still see a replaced value. Internal.
 
 #include <array>
 #include <atomic>
@@ -30,7 +30,7 @@ class Readers {
 
   Reading enter() const noexcept { return Reading(counters_[of_this_thread()].count); }
 
-  /// What a writer still waits for after it has replaced something: every counter must have been 0 once.
+  /// Readers that a writer still waits for after it has replaced something: every counter must have been 0 once.
   class Grace {
    public:
     /// Reports whether all readers who entered before the construction have left. Never waits.

@@ -16,7 +16,7 @@ bool Engine::run_known(const Call& call, Stream stream) const {
   const KnownCall* const known = reading.find(CallKeyView{call.key, call.hash});
   if (known == nullptr) return false;
   if (known->plan->counts_uses && parts_->choices->outgrows_capacity(*known->plan, stream)) return false;
-  std::array<void*, AddressList::most_selected> addresses;  // NOLINT: only the first `count` are used
+  std::array<void*, AddressList::max_selected> addresses;  // NOLINT: only the first `count` are used
   std::size_t count = 0;
   for (std::uint32_t left = known->selected; left != 0; left &= left - 1)
     addresses[count++] = call.addresses[static_cast<std::size_t>(std::countr_zero(left))];

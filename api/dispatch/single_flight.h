@@ -31,8 +31,8 @@ class SingleFlight {
     return found->second->value.get();
   }
 
-  /// Returns the value, made by `make` if nobody did. What `make` throws reaches everyone who waits and is then forgotten,
-  /// so that the next call tries again. `make` must not ask for its own key.
+  /// Returns the value; calls `make` if it does not exist. An exception of `make` reaches every waiting caller and is then
+  /// forgotten, so that the next call tries again. `make` must not ask for its own key.
   Value get(const std::string& key, const std::function<Value()>& make) {
     std::promise<Value> promise;
     std::list<Entry> dropped;  // destroyed without the lock

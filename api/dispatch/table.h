@@ -1,6 +1,6 @@
 #pragma once
 // Key of a call -> its plan, for calls that cannot afford a lock: a few nanoseconds for a hit. Open addressing. Readers
-// never wait, and writers never change what a reader may be looking at. Internal.
+// never wait, and writers never change memory that a reader may be using. Internal.
 
 #include <algorithm>
 #include <atomic>
@@ -18,8 +18,8 @@
 namespace tunesmith {
 
 /// Key: trivially copyable, comparable, with a noexcept hash() of 64 bits whose upper bits are well mixed. Owns its values.
-/// At most `capacity` entries; beyond it, those that were not found for the longest time go first, an eighth at a time. All
-/// functions may run on any number of threads.
+/// At most `capacity` entries; beyond it, drops the least recently found ones, an eighth at a time. All functions may run on
+/// any number of threads.
 template <typename Key, typename Value>
 class DispatchTable {
   static_assert(std::is_trivially_copyable_v<Key>);
@@ -36,7 +36,7 @@ class DispatchTable {
   DispatchTable(const DispatchTable&) = delete;
   DispatchTable& operator=(const DispatchTable&) = delete;
 
-  /// Access for one thread. What find() returns is valid while this object lives.
+  /// Access for one thread. The result of find() is valid while this object lives.
   class Reading {
    public:
     explicit Reading(const DispatchTable& table) noexcept : table_(table), reading_(table.readers_.enter()) {}
@@ -89,7 +89,7 @@ class DispatchTable {
     const std::lock_guard lock(writing_);
     return size_;
   }
-  /// Entries that were removed while somebody was reading, and are not yet destroyed.
+  /// Entries that were removed while a thread was reading, and are not yet destroyed.
   std::size_t unreleased() const {
     const std::lock_guard lock(writing_);
     std::size_t entries = 0;
@@ -133,7 +133,7 @@ class DispatchTable {
     mutable std::vector<Slot> slots;
   };
 
-  /// What readers may still look at.
+  /// Memory that readers may still be using.
   struct Replaced {
     std::unique_ptr<const Slots> slots;
     std::vector<std::unique_ptr<const Entry>> entries;

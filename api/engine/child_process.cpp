@@ -127,7 +127,7 @@ ChildExit run_child(const ChildCommand& command) {
   result.hung = stopper.hung();
   int status = 0;
   while (waitpid(process, &status, 0) < 0) {
-    if (errno == ECHILD) return result;  // the program that uses this library collects all children; the output tells
+    if (errno == ECHILD) return result;  // the program that uses this library collects all children; the output must suffice
     if (errno != EINTR) fail(command, "waitpid", errno);
   }
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);

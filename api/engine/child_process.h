@@ -31,7 +31,7 @@ struct ChildExit {
   int code = 0;       ///< exit code; 0 if a signal ended it
   int signal = 0;     ///< 0: it exited by itself
   bool hung = false;  ///< it was killed because of `limit`
-  std::string out;    ///< what it wrote to stdout
+  std::string out;    ///< its stdout
 };
 
 /// Runs the program, waits for it and collects its stdout. Throws Error(io) if it cannot be started.

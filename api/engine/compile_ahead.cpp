@@ -11,12 +11,13 @@
 namespace tunesmith {
 namespace {
 
-/// Buckets that callers wait for before others are compiled: fewer would be compiled in vain for programs with two widths.
+/// Other buckets are compiled after callers have waited for this many: with fewer, a program with two widths would compile
+/// kernels that it never uses.
 constexpr std::size_t enough_buckets = 3;
 /// Wider rows are rare, and their kernels take longest to compile.
 constexpr std::int64_t widest_ahead = 131072;
-/// More classes of problems than this are not followed.
-constexpr std::size_t most_families = 1024;
+/// Further classes of problems are ignored.
+constexpr std::size_t max_families = 1024;
 
 std::size_t thread_count(const EngineOptions& options) {
   return std::min<std::size_t>(options.compile_ahead_jobs, std::max(1u, std::thread::hardware_concurrency() / 2));
@@ -45,7 +46,7 @@ void CompileAhead::compiled(const ParsedProblem& problem) {
   std::size_t added = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (families_.size() >= most_families && !families_.contains(key)) return;
+    if (families_.size() >= max_families && !families_.contains(key)) return;
     Family& family = families_[key];
     family.capacities.insert(problem.capacity());
     family.scheduled.insert(problem.capacity());

@@ -1,5 +1,5 @@
 #pragma once
-// Compiles kernels before anybody asks for them, for programs whose n_cols changes from call to call. Internal.
+// Compiles kernels before they are needed, for programs whose n_cols changes from call to call. Internal.
 
 #include <sys/types.h>
 
@@ -18,12 +18,12 @@
 
 namespace tunesmith {
 
-/// When problems that differ in n_cols have compiled kernels for several buckets, compiles those of the buckets between and
-/// next to them into the cache, on threads of its own. Thread-safe.
+/// When problems that differ in n_cols have compiled kernels for several buckets, compiles the kernels of the buckets
+/// between and next to them into the cache, on threads of its own. Thread-safe.
 class CompileAhead {
  public:
   explicit CompileAhead(Engine::Parts& parts);
-  /// Starts no further compilation and waits for those under way, at most a second or two.
+  /// Starts no further compilation and waits for the running ones, at most a second or two.
   ~CompileAhead();
   CompileAhead(const CompileAhead&) = delete;
   CompileAhead& operator=(const CompileAhead&) = delete;
@@ -37,7 +37,7 @@ class CompileAhead {
  private:
   /// Problems that differ in n_cols, and so in the bucket.
   struct Family {
-    std::set<std::int64_t> capacities;  ///< whose kernels callers waited for
+    std::set<std::int64_t> capacities;  ///< callers waited for their kernels
     std::set<std::int64_t> scheduled;
   };
 

@@ -13,7 +13,7 @@ namespace {
 
 using Level = EngineOptions::Level;
 
-/// The text of a tuning key, without what is the same for all keys of an engine.
+/// The text of a tuning key, without the parts that all keys of an engine share.
 std::string key_text(const PlanRequest& request) {
   const KeyParts parts = request.problem->key();
   std::string text(request.problem->op().name());
@@ -151,7 +151,7 @@ ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::
     remember_pending(request, key);
     return known;
   }
-  if (select(*request.problem, device, known->records).origin == Origin::exact) {  // of another process
+  if (select(*request.problem, device, known->records).origin == Origin::exact) {  // another process has tuned it
     const std::lock_guard lock(mutex_);
     pending_.erase(key);
     return known;

@@ -38,7 +38,7 @@ class UseCounter {
   std::atomic<std::uint32_t> uses_{0};
 };
 
-/// What is known about a tuning key. Immutable but for its uses.
+/// The known facts about a tuning key. Immutable except for its uses.
 struct KeyChoice {
   std::vector<KnownRecord> records;  ///< in the order of preference
   bool pending = false;              ///< not tuned yet, but it should be
@@ -47,12 +47,12 @@ struct KeyChoice {
   mutable UseCounter uses{};         ///< of by_capacity
 };
 
-/// The selected configuration of a plan, and what selecting it cost.
+/// The selected configuration of a plan, and the cost of selecting it.
 struct Choice {
   Selection selection;
   double tune_s = 0;
   double compile_ms = 0;                 ///< of all candidates that the tuner compiled
-  std::shared_ptr<const KeyChoice> key;  ///< null if it did not depend on records
+  std::shared_ptr<const KeyChoice> key;  ///< null if the choice did not depend on records
 };
 
 /// Thread-safe. If several threads ask for the same tuning key, one reads the cache and tunes, and the others wait.
@@ -63,7 +63,7 @@ class ConfigChoices {
   /// Selects a configuration. In mode tune, a key without a record is tuned if the engine's share of time allows it, by one
   /// process at a time; otherwise, and in mode later, the nearest record or the default is used and the key is remembered
   /// as pending. A failure while tuning is logged once. Throws Error(verification_failed), because it means that the default
-  /// itself is wrong, and what EngineOptions::progress throws.
+  /// itself is wrong, and the exceptions of EngineOptions::progress.
   Choice choose(const PlanRequest& request, Phases& phases);
 
   /// Counts a use of a plan with counts_uses. Returns true if its n_cols is used often enough for a kernel of its own and
@@ -78,7 +78,7 @@ class ConfigChoices {
  private:
   using Known = std::shared_ptr<const KeyChoice>;
 
-  /// What a key gets that has no records.
+  /// The preparation for a key without records.
   enum class Due : std::uint8_t {
     if_allowed,  ///< tuning if the share allows it, else the kernel of its bucket
     exact,       ///< a kernel of its own, tuned if the share allows it
@@ -98,7 +98,7 @@ class ConfigChoices {
   bool has_records(const ParsedProblem& problem);
   /// Tunes in this process or in a child process.
   std::optional<Tuned> tune_where(const PlanRequest& request, TuningReport& report);
-  /// Returns nothing if tuning failed or was not possible. Throws what EngineOptions::progress throws.
+  /// Returns nothing if tuning failed or was not possible. Throws the exceptions of EngineOptions::progress.
   std::optional<Tuned> tune(const PlanRequest& request, const std::string& key);
   /// Waits, in mode tune and unless `force` is set, for another process that tunes the key; then reads the records again.
   /// Returns nothing if this process should not tune.

@@ -41,7 +41,7 @@ Tuned tune_here(Engine::Parts& parts, const ParsedProblem& problem, TuningReport
       {parse_fields(result.record.config, "tuned config")}, result.wall_s, result.compiled > 0 ? 1e3 * result.compile_s : 0};
 }
 
-/// Returns what the exception being handled says. Throws it again if it means that the default itself is wrong.
+/// Returns the message of the exception being handled. Throws it again if it means that the default itself is wrong.
 std::string failure_text() {
   try {
     throw;
@@ -63,14 +63,14 @@ std::optional<WorkClaim> ConfigChoices::claim_tuning(const PlanRequest& request,
   std::optional<WorkClaim> claim = parts_.cache->claim(key, std::chrono::milliseconds(0));
   const bool is_free = claim.has_value();
   const double start_s = parts_.now_s();
-  // An owner that took too long once is not waited for again.
+  // Do not wait again for an owner that took too long once.
   const bool may_wait = request.mode == Mode::tune && !force && !reported_claim_;
   const double limit_s = may_wait ? tuning_limit_s(options.tune_budget_s, parts_.tuner_start_s) : 0;
   if (!is_free && limit_s > 0)
     claim = parts_.cache->claim(key, std::chrono::milliseconds(static_cast<std::int64_t>(1000 * limit_s)));
   // Whoever had the claim, now or since the records were read, may have stored a result.
   known.records = known_records(*request.problem, tuning, *parts_.cache, {});
-  // If there is none after a long time, tuning it here would hardly go better.
+  // Without a result after a long time, tuning it here would hardly succeed.
   const bool may_try = is_free || parts_.now_s() - start_s + options.tune_budget_s <= limit_s ||
                        select(*request.problem, device, known.records).origin == Origin::exact;
   if (claim && may_try) return claim;
@@ -81,7 +81,7 @@ std::optional<WorkClaim> ConfigChoices::claim_tuning(const PlanRequest& request,
 }
 
 Cache::HostClaim ConfigChoices::claim_on_hosts(const PlanRequest& request, const TuningKey& tuning, KeyChoice& known) {
-  constexpr double budgets = 3;  // a host that takes longer has lost its way
+  constexpr double budgets = 3;  // a host that takes longer has failed
   Cache::HostClaim host = parts_.cache->claim_host(tuning, budgets * parts_.options.tune_budget_s);
   // The host that had the claim before may have published its result since the records were read.
   if (host.lease) known.records = known_records(*request.problem, tuning, *parts_.cache, {});

@@ -26,7 +26,7 @@ void log_to_stderr(const std::string& line) { std::fprintf(stderr, "tunesmith: %
 }  // namespace
 
 fs::path EngineOptions::default_cache_file() {
-  // The XDG specification says to ignore relative paths.
+  // The XDG specification requires relative paths to be ignored.
   if (const char* cache = variable("XDG_CACHE_HOME"); is_given(cache) && fs::path(cache).is_absolute())
     return fs::path(cache) / "tunesmith" / "cache.db";
   if (const char* home = variable("HOME"); is_given(home)) return fs::path(home) / ".cache" / "tunesmith" / "cache.db";

@@ -1,4 +1,4 @@
-// Finds what was installed with the library: the shipped cache and the command-line tool.
+// Finds files installed with the library: the shipped cache and the command-line tool.
 
 #include <dlfcn.h>
 #include <link.h>

@@ -32,7 +32,7 @@ struct Plan::State {
   Origin origin = Origin::by_default;
   std::int64_t capacity = 0, nearest_n_cols = 0;
   bool counts_uses = false;                     ///< one-shot calls count as uses of key_choice
-  std::shared_ptr<const KeyChoice> key_choice;  ///< what the configuration was selected from; may be null
+  std::shared_ptr<const KeyChoice> key_choice;  ///< the records that the configuration was selected from; may be null
   std::shared_ptr<const LoadedSource> loaded;   ///< without a module if there is nothing to launch
   bool compiled = false;
   double compile_ms = 0;

@@ -14,7 +14,7 @@ namespace {
 
 using Level = EngineOptions::Level;
 
-/// Returns the text of what decides the source, with the configuration.
+/// Returns the text of the fields that decide the source, with the configuration.
 std::string source_fields(const ParsedProblem& problem, const KernelConfig& config, std::int64_t capacity) {
   const std::span<const FieldInfo> infos = problem.op().cached_fields();
   std::string text = problem.problem().op;
@@ -47,14 +47,14 @@ std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, c
   return timed_load();
 }
 
-/// Renders the source anew, which may differ from an earlier version's in comments.
+/// Returns a function that renders the source anew; comments may differ from an earlier version's.
 std::function<std::string()> rendering(const Engine::Parts& parts, const PlanRequest& request, const KernelConfig& config) {
   return [problem = request.problem, config, templates = parts.templates] {
     return KernelSource(*problem, config, templates).render();
   };
 }
 
-/// Where the source of a binary comes from: it was rendered just now, or the cache keeps it next to the binary.
+/// Returns a function that fetches a binary's source: just rendered, from the cache, or rendered anew.
 std::function<std::string()> source_of(const Engine::Parts& parts, const PlanRequest& request, const KernelConfig& config,
                                        Built& built) {
   if (!built.source.empty()) return [source = std::move(built.source)]() mutable { return std::move(source); };

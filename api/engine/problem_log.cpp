@@ -17,7 +17,7 @@
 namespace tunesmith {
 namespace {
 
-/// Bytes that are not UTF-8, such as those of a Latin-1 comment in a user function, become U+FFFD: JSON has none.
+/// Bytes that are not UTF-8, such as a Latin-1 comment in a user function, become U+FFFD: JSON is UTF-8.
 std::string json_string(std::string_view text) {
   std::string json = "\"";
   while (!text.empty()) {
@@ -51,7 +51,7 @@ std::string line(const std::string& problem, std::int64_t count) {
   return problem + ", \"count\": " + std::to_string(count) + "}\n";
 }
 
-/// What decides the tuning result and the source.
+/// Returns a key that decides the tuning result and the source.
 std::string key_of(const ParsedProblem& problem) {
   const KeyParts parts = problem.key();
   std::string key = problem.problem().op + " " + parts.problem_class + " " + std::to_string(tuned_n_cols(parts)) + " " +
@@ -88,7 +88,7 @@ void ProblemLog::count(const ParsedProblem& problem) {
   append(line(entry.problem, 1));
 }
 
-// One write for whole lines, so that those of several processes do not mix.
+// One write for whole lines, so that lines of several processes do not mix.
 void ProblemLog::append(const std::string& lines) {
   if (failed_) return;
   const int descriptor = open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);

@@ -1,5 +1,5 @@
 #pragma once
-// Records the problems that a program asks for, so that a cache can be warmed for them. Internal.
+// Records the problems that a program prepares, so that a cache can be warmed for them. Internal.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +14,9 @@
 namespace tunesmith {
 
 /// Appends problems to a file that `tunesmith prewarm --spec` reads: one JSON object a line, with the problem's fields and
-/// "count". Problems with the same tuning key and the same source are one entry, of which the first problem is written. A
-/// new entry is written at once, further counts by the destructor; the reader adds up equal lines. Several processes may
-/// append to one file. Thread-safe.
+/// "count". Problems with the same tuning key and the same source are one entry, written as its first problem. A new entry
+/// is written at once, further counts by the destructor; the reader adds up equal lines. Several processes may append to one
+/// file. Thread-safe.
 class ProblemLog {
  public:
   /// Keeps at most `capacity` entries; later ones are ignored. `warn` is called once if the file cannot be written.

@@ -19,7 +19,7 @@ std::string joined(const std::vector<fs::path>& paths) {
   return text;
 }
 
-/// What the command line reads in place of the engine's options.
+/// The engine's options as environment variables of the command line.
 std::vector<std::pair<std::string, std::string>> environment_of(const EngineOptions& options) {
   std::vector<fs::path> read_only = options.system_caches;
   if (!options.shipped_cache.empty()) read_only.push_back(options.shipped_cache);
@@ -65,7 +65,7 @@ void read_progress(const std::string& line, TuningReport& report) {
   if (!(text >> done >> total >> std::ws) || !std::getline(text, what)) return;
   try {
     report.step(done, total, what);
-  } catch (...) {  // by the callback: the report keeps it, and the process is stopped
+  } catch (...) {  // the callback's exception: the report keeps it, and the process is stopped
   }
 }
 

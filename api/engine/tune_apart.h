@@ -16,7 +16,7 @@ bool has_user_source(const ParsedProblem& problem);
 
 /// Tunes with options.tuner_program, which stores the record in the cache file. Kills it after tuning_limit_s(). Throws the
 /// error of the tuning run, Error(device_failed) if the process crashed or hung, Error(not_found) without a program,
-/// Error(io) if the program cannot be started, and, once the process has stopped, what the report threw.
+/// Error(io) if the program cannot be started, and, once the process has stopped, the report's exception.
 Tuned tune_apart(const Engine::Parts& parts, const ParsedProblem& problem, TuningReport& report);
 
 /// A step of a tuning process: one line on stdout, before the answer.

@@ -13,7 +13,7 @@ class TuningReport {
  public:
   TuningReport(const EngineOptions& options, const Problem& problem) : options_(options), problem_(problem) {}
 
-  /// Reports a step. Throws what EngineOptions::progress throws.
+  /// Reports a step. Throws the exceptions of EngineOptions::progress.
   void step(int done, int total, const std::string& what) { call({problem_, done, total, what, false}); }
   /// Reports the end, once. Throws like step().
   void finish() {
@@ -25,7 +25,7 @@ class TuningReport {
   }
   /// Returns whether the callback threw, so that tuning stopped.
   bool is_cancelled() const noexcept { return thrown_ != nullptr; }
-  /// Throws again what the callback threw.
+  /// Throws the callback's exception again.
   [[noreturn]] void rethrow() const { std::rethrow_exception(thrown_); }
 
  private:

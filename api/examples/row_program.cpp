@@ -1,5 +1,5 @@
-// An operation of one's own: a program of twelve lines, its kernel, and the kernel of its gradient, both compared with
-// float64. Runs on the first GPU, or else on the CPU with the host executor.
+// A custom operation: a program of twelve lines, its kernel, and the kernel of its gradient, both compared with float64.
+// Runs on the first GPU, or else on the CPU with the host executor.
 
 #include "tunesmith/row_program.h"
 

@@ -51,7 +51,7 @@ CrossEntropyBackwardProblem backward_problem(const LinearCrossEntropyProblem& pr
   return chunk;
 }
 
-/// Returns what a product uses of an alignment: no access is wider.
+/// Returns the alignment that a product uses: no access is wider than 16 bytes.
 std::int64_t used(std::int64_t alignment) { return std::min<std::int64_t>(alignment, 16); }
 
 /// Returns the alignment of a chunk's rows: a chunk starts where the previous one ends.

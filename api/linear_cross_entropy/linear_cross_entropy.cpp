@@ -99,7 +99,7 @@ LinearCrossEntropy::State::State(Engine& engine, const LinearCrossEntropyProblem
       divisor(prepare_divisor(engine, given)),
       upstream(prepare_upstream(engine, given)),
       reduce(prepare_reduce(engine, given)) {
-  // Use the same configuration for the tail, which is not worth tuning separately.
+  // Use the same configuration for the tail: it is not worth tuning separately.
   if (chunks.tail_tokens > 0 && chunks.chunks > 1)
     tail = prepare_chunk(engine, *matmul, given, chunks, chunks.tail_tokens,
                          {.config = whole.cross_entropy.config(), .mode = options.mode});

@@ -4,7 +4,7 @@ relative error of cross-entropy, Triton included (loss_accuracy.py).
 python3 bench/peers/accuracy.py --library build/release/api/libtunesmith.so [--out FOLDER] [--mode off|tune] [--no-compile]
 
 Inputs: normal (standard normal), uniform (|x| <= 100), offset (standard normal plus 1e4), rounded to the dtype first, so
-that only the arithmetic has errors. An ULP is that of the output's dtype at the size of the exact result, at least the
+that only the arithmetic has errors. An ULP is a unit of the output's dtype at the size of the exact result, at least the
 spacing of subnormal numbers. Where a difference of large terms cancels, it is the ULP of the larger one: max(|dx|, |exp(y)
 sum(dy)|) for log_softmax_backward, max(|dx|, |y| sum(|dy y|)) for softmax_backward. Writes a table, accuracy.json and
 loss_accuracy.json.

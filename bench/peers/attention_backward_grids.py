@@ -99,7 +99,7 @@ def flops(cell):
 
 
 def pairs_left(cell):
-    """Returns the visible pairs over those of the plain problem of the same shape."""
+    """Returns the visible pairs over the pairs of the plain problem of the same shape."""
     return attention_grids.pairs(cell) / attention_grids.pairs(dataclasses.replace(cell, case=""))
 
 

@@ -28,8 +28,8 @@ class BackwardArrays(family.Arrays):
     bias: torch.Tensor = None    # of relative positions: (heads, seq_q + seq_kv - 1)
 
     def allowed(self, part, want, dtype, own):
-        """Probabilities and their gradients are rounded to the dtype before the products that follow, and so is o, of which
-        delta is computed: three roundings of the terms and one of the result, whose errors are independent."""
+        """Probabilities and their gradients are rounded to the dtype before the products that follow, and so is o, from
+        which delta is computed: three roundings of the terms and one of the result, with independent errors."""
         unit = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-20}[dtype]
         return (2 if own else 4) * unit
 
@@ -38,8 +38,9 @@ class BackwardArrays(family.Arrays):
 class AccuracyArrays(BackwardArrays):
     """Arrays checked by the criterion of FlashAttention's tests.
 
-    The error of a gradient is at most twice that of PyTorch's own operations in the problem's dtype, plus rounding.
-    Errors are shares of that. With one key, dq and dk are zeros, and PyTorch's too: differences of float32 sums may remain."""
+    The error of a gradient is at most twice the error of PyTorch's own operations in the problem's dtype, plus rounding.
+    Errors are shares of this limit. With one key, dq and dk are zeros, and PyTorch's too: differences of float32 sums may
+    remain."""
     cell: AttentionCell
 
     def cancelled(self):

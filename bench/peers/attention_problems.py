@@ -12,7 +12,7 @@ from family import DEVICE
 
 EXACT_BYTES = 1 << 30  # of float64 keys that the reference holds at once
 START = 64             # the first queries are compared separately: their causal rows have few keys and large values
-MOST_LOSS_ERROR = 1e-3
+MAX_LOSS_ERROR = 1e-3
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -26,15 +26,15 @@ class AttentionArrays(family.Arrays):
 
     def allowed(self, part, want, dtype, own):
         # The rounding of probabilities does not affect lse, but its scores may come from an approximate tanh.
-        return MOST_LOSS_ERROR if part.startswith("lse") else super().allowed(part, want, dtype, own)
+        return MAX_LOSS_ERROR if part.startswith("lse") else super().allowed(part, want, dtype, own)
 
 
 @dataclasses.dataclass(kw_only=True)
 class AccuracyArrays(AttentionArrays):
     """Arrays checked by the criterion of FlashAttention's tests.
 
-    The error is at most twice that of PyTorch's own operations in the problem's dtype, plus rounding. Errors are shares of
-    that."""
+    The error is at most twice the error of PyTorch's own operations in the problem's dtype, plus rounding. Errors are
+    shares of this limit."""
 
     def worst_error(self, result, rows, want, dtype, own):
         exact = want["o"]
@@ -47,8 +47,8 @@ class AccuracyArrays(AttentionArrays):
             raise RuntimeError(f"wrong o: {share:.2f} of the error that FlashAttention's criterion allows")
         if "lse" in got:
             error = family.relative_error(got["lse"], want["lse"])
-            if not error <= MOST_LOSS_ERROR:
-                raise RuntimeError(f"wrong lse: relative error {error:.2e}, allowed {MOST_LOSS_ERROR:.2e}")
+            if not error <= MAX_LOSS_ERROR:
+                raise RuntimeError(f"wrong lse: relative error {error:.2e}, allowed {MAX_LOSS_ERROR:.2e}")
         return share
 
 

@@ -15,7 +15,7 @@ KINDS = {"copy": ({"inputs": 1}, 2),                      # y = a
          "read": ({"inputs": 1, "write": 0}, 1)}          # one sum per block
 MIB = 1 << 20
 # The tuner's arrays take at most 2 GiB, including the maxima of a read. The fastest there is the fastest for more bytes.
-MOST_BYTES = (2 << 30) - (8 << 20)
+MAX_BYTES = (2 << 30) - (8 << 20)
 READ_TILES = ((4096, 4), (8192, 4), (8192, 8), (16384, 8), (32768, 16))
 
 
@@ -64,7 +64,7 @@ def tuned(engine, kind, operands, stream):
     x = operands[0]
     elements, per_element = x.numel(), moved * x.element_size()
     fields = dict(fields, dtype=tunesmith.dtype_name(x))
-    found = engine.plan("copy", mode=tunesmith.MODES["tune"], elements=min(elements, MOST_BYTES // per_element), **fields)
+    found = engine.plan("copy", mode=tunesmith.MODES["tune"], elements=min(elements, MAX_BYTES // per_element), **fields)
     plan = engine.plan("copy", config=found.config, elements=elements, **fields)
     if kind == "read":  # room for more sums than there are blocks
         output = torch.empty(max(1, elements // 32), dtype=torch.float32, device=x.device)

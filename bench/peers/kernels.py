@@ -1,4 +1,4 @@
-"""Compares the kernels that figures were measured on with those of this version.
+"""Compares the kernels that figures were measured on with this version's kernels.
 
 The command line reports a digest of the templates of each operation (current()). A run records the digests of its operations
 under "kernels"; a figure is older than its kernel if its digest is not the current one.

@@ -2,7 +2,7 @@
 
     python3 bench/peers/merge.py bench/plots/softmax.json NEW.json...
 
-The head becomes that of the last new run. A cell that is kept names the commit and the digest of the kernel it was measured
+The head becomes the last new run's. A cell that is kept names the commit and the digest of the kernel it was measured
 with, and so do cells of earlier new runs at another commit; the pages say which these are. `earlier` in the head keeps commit,
 date, command and GPU of every run that still has cells. A cell that lost an implementation, because fewer peers were asked for, is
 replaced only with --fewer-peers. A published file that is not there becomes the first new run. Needs only Python.

@@ -5,7 +5,7 @@
 #
 #   cat build/peers.tar.xz.* | tar -xJ -C build; source build/peers/environment.sh
 #
-# The wheels are those of wheels.txt, for CPython 3.12 on x86-64; PyTorch and Triton must be there.
+# The wheels are listed in wheels.txt, for CPython 3.12 on x86-64; PyTorch and Triton must be there.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 archive=$(realpath --canonicalize-missing "${1:-$here/../../build/peers.tar.xz}")

@@ -56,7 +56,7 @@ def is_of(run, cell, digests):
 
 
 def relabelled(run, same, old, new):
-    """Returns the run with digests of `new` in place of those of `old` for the cells whose numbers are in `same`, and how many
+    """Returns the run with digests of `new` in place of digests of `old` for the cells with numbers in `same`, and how many
     have changed. The head follows where all of its cells do; elsewhere such a cell names its own commit and kernel."""
     changed = [number in same and is_of(run, cell, old) for number, cell in enumerate(run["cells"])]
     of_head = {}  # operation -> whether each cell of the head has changed

@@ -108,7 +108,7 @@ def baseline_name(cell):
 
 
 def share(cell, name=OWN):
-    """Returns the speed over that of the baseline; None if either is missing."""
+    """Returns the speed over the baseline's; None if either is missing."""
     own, most = speed(cell, name), baseline(cell)
     return own / speed(cell, most) if own and most else None
 

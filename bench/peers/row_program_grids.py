@@ -29,7 +29,7 @@ def _quantized(name, inputs):
 
 
 # program: (its inputs, "r" of rows and columns, "p" such probabilities, "c" of columns, "b" float32 of columns, "t" a class for
-# each row; its outputs with their types). "" is the type of the cell; after a type, "s" is a value for each row, "c" one for
+# each row, "l" a float32 for each row; its outputs with their types). "" is the type of the cell; after a type, "s" is a value for each row, "c" one for
 # each column, "k" eight for each row, "g" one for each GROUP columns of a row.
 PROGRAMS = {
     "rms_norm": ("rc", [""]),
@@ -50,6 +50,7 @@ PROGRAMS = {
     "softmax_dropout": ("r", [""]),
     "cosine_similarity": ("rr", ["f32s"]),
     "gumbel_sampling": ("r", ["i32s"]),
+    "merge_attention": ("rrll", ["", "f32s"]),
     "cross_entropy": ("rt", ["f32s", "f32s"]),
     "soft_cross_entropy": ("rp", ["f32s", "f32s"]),
     "topk_gate": ("r", ["f32k", "i32k"]),
@@ -61,11 +62,9 @@ PROGRAMS = {
 GRADIENTS = ("rms_norm_gradient", "layer_norm_gradient")
 FULL = ("", "e4m3", "i8")  # types of outputs of rows and columns
 NUMBERS = {"softmax_dropout": "seed=7", "gumbel_sampling": "seed=7"}  # their random numbers are not a peer's
-# Hand-written operations with the name of a shipped program; all other programs are operations of their own by name.
+# Operations with the name of a shipped program; all other programs are operations of their own by name.
 NAMED_ALIKE = ("softmax", "log_softmax", "rms_norm", "cross_entropy")
 HAND_WRITTEN = {"softmax": ("softmax", {}), "log_softmax": ("log_softmax", {}),
-                "rms_norm": ("rms_norm", {"weight": 1, "eps": 1e-6}),
-                "rms_norm_unit_offset": ("rms_norm", {"weight": 1, "weight_offset": 1, "eps": 1e-6}),
                 "cross_entropy": ("cross_entropy", {"reduction": "none", "target_dtype": "i32"})}
 
 ROWS = [(32768, 1024), (8192, 4096), (4096, 8192), (2048, 16384), (1024, 32768)]
@@ -94,7 +93,7 @@ GRIDS = {
     + _shapes(("gumbel_sampling",), [(2048, 32000)]),
     "gradients": _shapes(GRADIENTS, GRADIENT_ROWS),
     "others": _shapes(("cross_entropy", "soft_cross_entropy"), [(8192, 32000)])
-    + _shapes(("cosine_similarity",), [(8192, 4096)]),
+    + _shapes(("cosine_similarity",), [(8192, 4096)]) + _shapes(("merge_attention",), [(262144, 128)]),
 }
 
 # Seconds, for estimates: of a run's start; of a cell; of compiling a tuned kernel; of a peer's kernel without and with --jobs.

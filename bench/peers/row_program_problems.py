@@ -12,7 +12,7 @@ QUANTIZED = {"e4m3": (E4M3, 448), "i8": (torch.int8, 127)}  # type and its large
 TYPES = {"e4m3": E4M3, "i8": torch.int8, "f32": torch.float32, "i32": torch.int32}
 CHECKED_ROWS = 64
 # Results are rounded to the output's type, and peers round in between: norms of differences over norms.
-MOST_ERROR, MOST_QUANTIZED_ERROR = 2e-2, 5e-2
+MAX_ERROR, MAX_QUANTIZED_ERROR = 2e-2, 5e-2
 
 
 def rms(x, w, eps=1e-6):
@@ -81,6 +81,11 @@ def gate_sigmoid(x, bias):
     return chosen / chosen.sum(-1, keepdim=True), experts.int()
 
 
+def merge(o0, o1, lse0, lse1):
+    lse = torch.logaddexp(lse0, lse1)
+    return torch.exp(lse0 - lse)[:, None] * o0 + torch.exp(lse1 - lse)[:, None] * o1, lse
+
+
 def loss(x, targets):
     return F.cross_entropy(x.float(), targets.long(), reduction="none"), torch.logsumexp(x.float(), -1)
 
@@ -106,6 +111,7 @@ FUNCTIONS = {
     "softmax_dropout": lambda x: F.dropout(torch.softmax(x, -1), 0.1),
     "cosine_similarity": lambda a, b: F.cosine_similarity(a.float(), b.float(), -1),
     "gumbel_sampling": gumbel,
+    "merge_attention": merge,
     "cross_entropy": loss,
     "soft_cross_entropy": soft_loss,
     "topk_gate": gate,
@@ -134,12 +140,12 @@ def make(cell):
         if kind == "t":
             inputs.append(torch.randint(0, cell.cols, (cell.rows,), device=DEVICE, dtype=torch.int32))
             continue
-        array = torch.randn((cell.rows, cell.cols) if kind in "rp" else (cell.cols,), device=DEVICE)
+        array = torch.randn({"b": (cell.cols,), "c": (cell.cols,), "l": (cell.rows,)}.get(kind, (cell.rows, cell.cols)), device=DEVICE)
         if kind == "p":
             array = torch.softmax(array, -1)
         elif kind in "bc":
             array = (kind == "c") + array / 4
-        inputs.append(array if kind == "b" else array.to(dtype))
+        inputs.append(array if kind in "bl" else array.to(dtype))
     shapes = {"s": (cell.rows,), "c": (cell.cols,), "k": (cell.rows, 8), "g": (cell.rows, cell.cols // grids.GROUP)}
     outputs = [torch.empty(shapes.get(type[-1:], (cell.rows, cell.cols)), dtype=TYPES.get(type.rstrip("sckg"), dtype),
                            device=DEVICE) for type in types]
@@ -154,12 +160,12 @@ def full(cell, inputs, outputs):
 
 
 def reference(cell, inputs):
-    """Returns the results of the first rows in float64, of a gradient those of all rows, which its sums need. None for random
+    """Returns the results of the first rows in float64; of a gradient, all rows, which its sums need. None for random
     results."""
     if cell.case in grids.NUMBERS:
         return None
     kinds, rows = grids.PROGRAMS[cell.case][0], cell.rows if cell.case in grids.GRADIENTS else CHECKED_ROWS
-    exact = [array[:rows] if kind in "rpt" else array for array, kind in zip(inputs, kinds)]
+    exact = [array[:rows] if kind in "rptl" else array for array, kind in zip(inputs, kinds)]
     return arrays_of(function(cell.case)(*(array.double() if array.is_floating_point() else array for array in exact)))
 
 
@@ -173,7 +179,7 @@ def checked(cell, result, want):
         return None
     error = max(relative_error(got[:len(exact)].double(), exact.double())
                 for got, exact in zip(arrays_of(result), want, strict=True))
-    most = MOST_QUANTIZED_ERROR if set(grids.PROGRAMS[cell.case][1]) & set(QUANTIZED) else MOST_ERROR
+    most = MAX_QUANTIZED_ERROR if set(grids.PROGRAMS[cell.case][1]) & set(QUANTIZED) else MAX_ERROR
     if not error <= most:
         raise RuntimeError(f"wrong: relative error {error:.2e}, allowed {most:.2e}")
     return error

@@ -5,7 +5,7 @@ import random
 from cells import SIZES, Cell
 
 GRID, SMALL = "sample", "small"
-LEAST_COLS, MOST_COLS = 16, 1 << 20
+MIN_COLS, MAX_COLS = 16, 1 << 20
 # Traffic of the smallest and of the largest problem of each grid, bytes read plus written.
 BYTES = {GRID: (32 << 20, 512 << 20), SMALL: (1 << 18, 8 << 20)}
 DTYPES = ("float32", "bfloat16")
@@ -16,16 +16,16 @@ def log_uniform(numbers, least, most):
     return round(math.exp(numbers.uniform(math.log(least), math.log(most))))
 
 
-def shape(numbers, arrays, element_bytes, least_bytes, most_bytes):
+def shape(numbers, arrays, element_bytes, min_bytes, max_bytes):
     """Draws (rows, columns). Columns are log-uniform, in half of the cases whole vectors of 16 bytes; a row moves at most
-    `most_bytes`. Rows follow from the traffic, bytes read plus written, which is log-uniform, too."""
-    cols = log_uniform(numbers, LEAST_COLS, min(MOST_COLS, most_bytes // (arrays * element_bytes)))
+    `max_bytes`. Rows follow from the traffic, bytes read plus written, which is log-uniform, too."""
+    cols = log_uniform(numbers, MIN_COLS, min(MAX_COLS, max_bytes // (arrays * element_bytes)))
     if numbers.random() < 0.5:
         vector = VECTOR_BYTES // element_bytes
         cols = max(vector, cols // vector * vector)
     row_bytes = arrays * cols * element_bytes
-    traffic = log_uniform(numbers, max(least_bytes, row_bytes), most_bytes)
-    return min(math.ceil(traffic / row_bytes), most_bytes // row_bytes), cols
+    traffic = log_uniform(numbers, max(min_bytes, row_bytes), max_bytes)
+    return min(math.ceil(traffic / row_bytes), max_bytes // row_bytes), cols
 
 
 def cells(arrays, seed, count, ops=None, dtypes=None, grid=GRID):

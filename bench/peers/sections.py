@@ -123,7 +123,7 @@ def against(name):
     return lambda cell: over(cell, name)
 
 
-# Rows of the README's table of speeds: problem, alternative, file, cells, speed over that of the alternative.
+# Rows of the README's table of speeds: problem, alternative, file, cells, speed over the alternative's.
 SUMMARY = (
     ("softmax and its gradient, drawn shapes", "best of six peers", "softmax_sample",
      lambda cell: cell["grid"] == samples.GRID, over_best),
@@ -141,7 +141,7 @@ SUMMARY = (
 
 
 def summary(source):
-    """The README's table: speed over that of the alternative, mean and lowest."""
+    """The README's table: speed over the alternative's, mean and lowest."""
     rows = []
     gpus = sorted({source.run(row[2])["gpu"] for row in SUMMARY})
     for problem, alternative, name, applies, value in SUMMARY:

@@ -36,7 +36,7 @@ OPS = {
 }
 COLS = [21, 30, 47, 68, 77, 101, 118, 141, 206, 301, 450, 701, 1002]
 DEFAULTS = {"default": "exact", "bucket": "capacity"}
-MOST_STAGED = 36  # accesses of a lane to a row in shared memory
+MAX_STAGED = 36  # accesses of a lane to a row in shared memory
 CHUNKS = (4 << 10, 8 << 10, 16 << 10)  # bytes of a block's rows
 
 
@@ -63,7 +63,7 @@ def staged_candidates(cols, size, all_threads):
         for lanes in (1, 2, 4, 8, 16, 32):
             each = cols / (1 if cols % 2 else 2) / lanes
             at_once = threads // lanes * cols * size
-            if not 3 < each <= MOST_STAGED or (threads < 128 and 2 * at_once < CHUNKS[0]):
+            if not 3 < each <= MAX_STAGED or (threads < 128 and 2 * at_once < CHUNKS[0]):
                 continue
             for rounds in sorted({1 << max(0, round(math.log2(chunk / at_once))) for chunk in CHUNKS}):
                 found[f"s{threads}:{lanes}({each:.0f})x{rounds}"] = (

@@ -85,7 +85,7 @@ def slower_than(cells, name):
 
 
 def costs(cells):
-    """Time of each modification over that of the plain kernel of the same shape."""
+    """Time of each modification over the time of the plain kernel of the same shape."""
     return [f"- {1 / over(cell, PLAIN):.3f}: {results.key(cell)}" for cell in cells if over(cell, PLAIN)]
 
 

@@ -74,7 +74,7 @@ def shape(*allowed):
 
 
 def tuned_over(name):
-    """Returns a function of a cell: the time of the tuned configuration over that of `name`; None without one of them."""
+    """Returns a function of a cell: the time of the tuned configuration over the time of `name`; None without one of them."""
     def value(cell):
         ratio = over(cell, name)
         return 1 / ratio if ratio else None

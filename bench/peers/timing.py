@@ -17,8 +17,8 @@ TWICE = ("copy", "tunesmith")
 LONG_US = 1000.0              # longer works are measured in fewer rounds
 LONG_US_UNFLUSHED = 20000.0   # the same without a flush
 PREHEAT_S, REHEAT_S = 3.0, 0.3
-SAMPLE_US = 1000.0            # without a flush: duration of a sample, unless MOST_LAUNCHES take less
-MOST_LAUNCHES = 8
+SAMPLE_US = 1000.0            # without a flush: duration of a sample, unless MAX_LAUNCHES take less
+MAX_LAUNCHES = 8
 
 
 def events(count):
@@ -79,7 +79,7 @@ class Timer:
         return min(8, max(1, math.ceil(1.5 * slowest / self.flush_us)))
 
     def preheat(self, works):
-        """Runs all works until clocks and temperature are those of a busy GPU; a cold one favours whoever runs first.
+        """Runs all works until clocks and temperature settle, as on a busy GPU; a cold GPU favours the work that runs first.
 
         Takes seconds for the first problem, less for the next ones."""
         until, self._preheat_s = time.perf_counter() + self._preheat_s, REHEAT_S
@@ -95,7 +95,7 @@ class Timer:
         found = {}
         for name, work in works.items():
             host, device = self.host_us(work), self.device_us(work, 1, ahead=1)
-            count = min(MOST_LAUNCHES, max(1, math.ceil(SAMPLE_US / device)))
+            count = min(MAX_LAUNCHES, max(1, math.ceil(SAMPLE_US / device)))
             found[name] = (min(32, max(1, math.ceil(1.5 * host * count / device) - count + 1)), count)
         return found
 

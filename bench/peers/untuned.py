@@ -3,9 +3,9 @@
     python3 bench/peers/untuned.py --library build/release/api/libtunesmith.so --family cross_entropy \\
                                    bench/plots/cross_entropy_sample.json
 
-`default` is the default configuration of the kernel for the width, `bucket` that of the kernel for its bucket of widths, which an
-engine uses while a width is new. Both are timed with the recorded configuration, interleaved. Prints their time over that of the
-recorded configuration for each problem, and the geometric mean and the largest for each operation. Needs torch.
+`default` is the default configuration of the kernel for the width, `bucket` the default of the kernel for its bucket of widths,
+which an engine uses while a width is new. Both are timed with the recorded configuration, interleaved. Prints their time over the
+recorded configuration's for each problem, and the geometric mean and the largest for each operation. Needs torch.
 """
 import argparse
 import concurrent.futures

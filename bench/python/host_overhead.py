@@ -28,7 +28,7 @@ from torch.nn import functional
 
 import tunesmith
 import tunesmith.torch as tt
-from tunesmith.torch import native
+from tunesmith.torch import native, operators
 
 ROUNDS, CALLS = 200, 50
 TARGETS_US = {
@@ -41,7 +41,7 @@ TARGETS_US = {
     "attention grad": 6,
 }
 # The packages' functions have the names of their modules.
-MODULES = [sys.modules[f"tunesmith.torch.{name}"] for name in ("softmax", "losses", "attention")]
+FUNCTIONS = [sys.modules[f"tunesmith.torch.{name}"] for name in ("softmax", "losses", "attention")]
 
 
 def synchronize() -> None:
@@ -89,20 +89,19 @@ def make_launches_idle() -> None:
     make = ctypes.pythonapi.PyCapsule_New
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     plan = SimpleNamespace(launch_target=make(ctypes.addressof(IDLE), b"tunesmith.launch_target", None))
-    for module in MODULES:
-        launch = module.launch
-        module.launch = lambda *a, launch=launch, **k: dataclasses.replace(launch(*a, **k), plan=plan)
+    launch = operators.launch
+    operators.launch = lambda *a, **k: dataclasses.replace(launch(*a, **k), plan=plan)
 
 
 def use_portable_launcher() -> None:
     """Let calls after this one use the launcher that needs no compiler."""
     native.load = lambda: None
-    for module in MODULES:
+    for module in FUNCTIONS:
         for name in ("_eager", "_eager_into"):
             if hasattr(module, name):
                 getattr(module, name).cache_clear()
         if hasattr(module, "_plain"):
-            module._plain[:] = [module._eager(logarithm, 1.0, False, False, None) for logarithm in (False, True)]
+            module._plain.update({name: module._eager(name, 1.0, False, False, None) for name in module._plain})
 
 
 def calls(device: str) -> dict[str, tuple[Callable[[], Any], Callable[[], Any], Callable[[], float]]]:
@@ -160,7 +159,7 @@ def first_kernel_ms() -> float:
 
 
 def measure_cuda() -> dict[str, dict[str, float]]:
-    """Return, for each call, its host time with both launchers, that of the raw launch, and that of PyTorch's function."""
+    """Return, for each call, the host times of both launchers, the raw launch and PyTorch's function."""
     results = {}
     for name, (ours, theirs, raw) in calls("cuda").items():
         results[name] = {"ours": host_us(ours), "raw": raw(), "torch": host_us(theirs)}

@@ -11,8 +11,8 @@ from the same weights on the same tokens, and their losses are compared.
     liger      Liger's rms_norm, rope, swiglu and linear cross-entropy, not compiled, as its models use them; SDPA on cuDNN
 
 Layers are compiled one by one, so the first step takes seconds instead of minutes. A figure is the median over --steps steps
-after --warmup steps, by CUDA events; peak memory is that of PyTorch's allocator in the timed steps, and `outside` what the
-process holds on the device besides. Takes about two minutes on an H200. On a CPU (--device cpu) sizes are small: a test.
+after --warmup steps, by CUDA events; peak memory is PyTorch's allocator's in the timed steps, and `outside` is the
+process's other device memory. Takes about two minutes on an H200. On a CPU (--device cpu) sizes are small: a test.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ DeviceConditions Nvml::conditions(const std::string& uuid) const {
   }
   if (result != success) return now;
   found.resize(std::min<std::size_t>(count, found.size()));
-  // In a container the numbers may be those of the host, where this process has another one.
+  // In a container the numbers may be the host's, where this process has another number.
   const auto self = static_cast<unsigned>(getpid());
   if (std::ranges::find(found, self, &ProcessInfo::pid) == found.end()) return now;
   for (const ProcessInfo& process : found)

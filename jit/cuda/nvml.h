@@ -1,5 +1,5 @@
 #pragma once
-// NVML, the driver's management library: facts that the Driver API does not tell. It is opened at run time and may be
+// NVML, the driver's management library: facts that the Driver API does not report. It is opened at run time and may be
 // absent.
 
 #include <string>
@@ -36,8 +36,8 @@ class Nvml {
   bool ready_ = false;
 };
 
-/// Returns whether a process belongs to this one's work: this process itself, its ancestors and descendants; and, in a
-/// worker process, those of the command that started it, which runs the same program.
+/// Returns whether a process belongs to this one's work: this process itself, its ancestors and descendants. In a worker
+/// process, also descendants of the command that started it, which runs the same program.
 bool is_family(int pid);
 
 }  // namespace tunesmith

@@ -51,7 +51,7 @@ CudaTensorMap::CudaTensorMap(const CudaDevice& device, const LaunchPlan::TensorM
 }
 
 void CudaTensorMap::encode(void* map, void* array) const {
-  // As for a launch: make sure that the current context is not that of another GPU.
+  // As for a launch: make sure that the current context does not belong to another GPU.
   cuda::ContextHandle current = nullptr;
   cuda::Result result = cuda::success;
   if (driver_->ctx_get_current(&current) == cuda::success && current == context_) {

@@ -11,7 +11,7 @@ namespace tunesmith {
 // write takes longer on the device than enqueuing a kernel takes on the host.
 constexpr std::size_t min_flush_bytes = std::size_t{256} << 20;
 // Where memory is short, a smaller flush evicts a part of the arrays. Below this size, measuring fails.
-constexpr std::size_t least_flush_bytes = std::size_t{1} << 20;
+constexpr std::size_t reduced_flush_bytes = std::size_t{1} << 20;
 
 constexpr int first_arch_with_policies = 80;
 
@@ -47,7 +47,7 @@ void CudaTimer::grow(std::size_t works, bool flush_l2) {
     const cuda::Result result = driver_->mem_alloc(&flush_, flush_bytes_);
     if (result == cuda::success) return;
     flush_ = 0;
-    if (result != cuda::error_out_of_memory || flush_bytes_ / 2 < least_flush_bytes)
+    if (result != cuda::error_out_of_memory || flush_bytes_ / 2 < reduced_flush_bytes)
       driver_.check(result, "cuMemAlloc", "allocating ", flush_bytes_,
                     " bytes to flush the L2 cache of cuda:", device_.info().ordinal);
     flush_bytes_ /= 2;

@@ -31,7 +31,7 @@ class HostDevice final : public Device {
   explicit HostDevice(HostDeviceOptions options = {});
   ~HostDevice() override;
 
-  /// Reports the sizes of an H100, so that default configurations are those of sm_90a.
+  /// Reports the sizes of an H100, so that default configurations are for sm_90a.
   const DeviceInfo& info() const noexcept override;
   std::map<std::string, std::string> provenance() const override;
 

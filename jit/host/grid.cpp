@@ -12,7 +12,6 @@ namespace tunesmith::host {
 namespace {
 
 constexpr std::uint64_t max_cluster_blocks = 16;  // 8 is portable; kernels may opt in to 16 on H100
-constexpr std::uint64_t max_cooperative_threads = 1 << 18;
 
 std::string text(const Dim3& dim) {
   std::ostringstream out;
@@ -129,6 +128,8 @@ class Launch {
 std::string why_not_launchable(const KernelLaunch& launch, const DeviceInfo& device) {
   std::ostringstream why;
   const auto cluster_blocks = launch.cluster.count();
+  const auto max_resident_threads =
+      static_cast<std::uint64_t>(device.sm_count) * static_cast<std::uint64_t>(device.max_threads_per_sm);
   if (launch.grid.count() == 0 || launch.grid.x > 0x7fffffffu || launch.grid.y > 65535 || launch.grid.z > 65535)
     why << "a grid of " << text(launch.grid) << " blocks; allowed: 1 to (2147483647,65535,65535)";
   else if (launch.block.count() == 0 || launch.block.count() > static_cast<std::uint64_t>(device.max_threads_per_block))
@@ -143,9 +144,9 @@ std::string why_not_launchable(const KernelLaunch& launch, const DeviceInfo& dev
   else if (launch.grid.x % launch.cluster.x != 0 || launch.grid.y % launch.cluster.y != 0 ||
            launch.grid.z % launch.cluster.z != 0)
     why << "a grid of " << text(launch.grid) << " blocks; allowed: multiples of the cluster " << text(launch.cluster);
-  else if (launch.cooperative && launch.grid.count() * launch.block.count() > max_cooperative_threads)
+  else if (launch.cooperative && launch.grid.count() * launch.block.count() > max_resident_threads)
     why << "a cooperative grid of " << launch.grid.count() * launch.block.count() << " threads; at most "
-        << max_cooperative_threads << " can be resident";
+        << max_resident_threads << " can be resident";
   return why.str();
 }
 

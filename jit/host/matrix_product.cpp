@@ -1,5 +1,5 @@
-// Layouts are those of the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions", as templates/device/wgmma.cuh
-// describes them. The arithmetic follows; ResidentGroup's part is at the end.
+// Layouts follow the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions", as in templates/device/wgmma.cuh. The
+// arithmetic follows; ResidentGroup's part is at the end.
 #include "jit/host/matrix_product.h"
 
 #include <algorithm>

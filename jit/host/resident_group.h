@@ -72,7 +72,7 @@ class ResidentGroup {
   static const abi::Services& services() noexcept;
 
  private:
-  /// What a fiber waits for. The warp collectives come first, in the order of abi::Collective.
+  /// The event that a fiber waits for. The warp collectives come first, in the order of abi::Collective.
   enum class Wait : std::uint8_t {
     sync_warp,
     shuffle_xor,

@@ -1,4 +1,4 @@
-// Tensor maps of the host executor: what TMA copies between an array and boxes in shared memory.
+// Tensor maps of the host executor, for TMA copies between an array and boxes in shared memory.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace tunesmith::host {
 
-/// What HostDevice writes to the 128 bytes of a kernel's TensorMap.
+/// The contents that HostDevice writes to the 128 bytes of a kernel's TensorMap.
 struct TensorMap {
   static constexpr std::uint32_t valid = 0x544d4150;  ///< `mark` of an encoded map; a null array leaves zeros
   static constexpr int max_rank = LaunchPlan::TensorMap::max_rank;

@@ -15,7 +15,7 @@ namespace tunesmith::host {
 std::vector<std::string> entry_names(std::string_view source);
 
 /// Returns the unit's files by name, the main one ("unit.cpp") first. It includes every source within a namespace of its
-/// own, so that kernels of the same name can be in one library, and lists the entries. Line numbers are those of the source.
+/// own, so that kernels of the same name can be in one library, and lists the entries. Line numbers refer to the source.
 std::vector<std::pair<std::string, std::string>> translation_unit(std::span<const CompileRequest> requests);
 
 /// Returns the headers that every unit includes, by name.

@@ -13,7 +13,7 @@
 
 namespace tunesmith::attention {
 
-inline constexpr std::size_t most_aux = 8;  // attention_aux_slots of params.cuh
+inline constexpr std::size_t max_aux = 8;  // attention_aux_slots of params.cuh
 
 /// A size that declarations may name, and its value: {"heads", 32}.
 using Dimension = std::pair<std::string_view, std::int64_t>;

@@ -21,12 +21,12 @@ std::string asserts(const std::string& name, std::int64_t value) {
 BlockMaskLayout BlockMaskLayout::of(const Settings& settings) {
   BlockMaskLayout layout;
   if (settings.mask_mod.empty()) return layout;
-  // Packed sequences, and those with lengths in device memory, have lengths of their own.
+  // Packed sequences, and sequences with lengths in device memory, differ in length.
   const bool one_for_batches =
       !settings.varlen && !settings.kv_lengths && !mask_may_use(settings.mask_mod, MaskPlace::batch);
   layout.batches = one_for_batches ? std::min<std::int64_t>(settings.batch, 1) : settings.batch;
   layout.heads = mask_may_use(settings.mask_mod, MaskPlace::head) ? settings.heads : 1;
-  layout.rows = tiles(settings.seq_q);
+  layout.rows = settings.varlen && settings.total_q == 0 ? 0 : tiles(settings.seq_q);
   layout.words = (tiles(settings.seq_kv) + 31) / 32;
   return layout;
 }
@@ -36,8 +36,9 @@ BlockMaskLayout BlockMaskLayout::of(const AttentionProblem& problem) {
   sizes.batch = problem.batch;
   sizes.heads = problem.heads;
   sizes.seq_q = problem.seq_q;
-  sizes.seq_kv = problem.seq_kv.value_or(problem.page_size ? most_paged_keys(problem) : problem.seq_q);
+  sizes.seq_kv = problem.seq_kv.value_or(problem.page_size ? max_paged_keys(problem) : problem.seq_q);
   sizes.varlen = problem.varlen;
+  sizes.total_q = problem.total_q.value_or(1);
   sizes.kv_lengths = has_kv_lengths(problem);
   sizes.mask_mod = problem.mask_mod;
   return of(sizes);

@@ -98,9 +98,9 @@ __device__ __forceinline__ void classify_block_mask(const AttentionParams& param
   }
 }
 
-/// Block mask rows of up to `most_q` queries, which may exceed the sequence. Words are loaded at each use: they stay in L1,
+/// Block mask rows of up to `max_q` queries, which may exceed the sequence. Words are loaded at each use: they stay in L1,
 /// and registers are scarce.
-template <int most_q>
+template <int max_q>
 class MaskRows {
  public:
   __device__ __forceinline__ MaskRows() : first_(nullptr), words_(0), rows_(0) {}
@@ -150,14 +150,14 @@ class MaskRows {
   }
   /// Returns whether mask_mod keeps any visible pair of the K/V tile.
   template <int tile_kv>
-  __device__ __forceinline__ bool keeps_any(int index) const {
+  __device__ __forceinline__ bool any_unmasked(int index) const {
     bool found = false;
     over_words<tile_kv>(index, [&](int word, uint32 tiles) { found = found || (any(word) & tiles) != 0; });
     return found;
   }
   /// Returns whether mask_mod keeps all visible pairs of the K/V tile.
   template <int tile_kv>
-  __device__ __forceinline__ bool keeps_all(int index) const {
+  __device__ __forceinline__ bool all_unmasked(int index) const {
     bool all = true;
     over_words<tile_kv>(index, [&](int word, uint32 tiles) { all = all && (whole(word) & tiles) == tiles; });
     return all;
@@ -165,9 +165,9 @@ class MaskRows {
 
  private:
   // Maximum number of rows: Q tiles that divide 64, or are multiples of 64, are aligned to the rows.
-  static constexpr int most = mask_tile % most_q == 0   ? 1
-                              : most_q % mask_tile == 0 ? most_q / mask_tile
-                                                        : most_q / mask_tile + 2;
+  static constexpr int most = mask_tile % max_q == 0   ? 1
+                              : max_q % mask_tile == 0 ? max_q / mask_tile
+                                                       : max_q / mask_tile + 2;
 
   /// Returns the index of the highest bit; lower bits are cleared first, because they could round up to a power of 2.
   static __device__ __forceinline__ int highest_bit(uint32 bits) {

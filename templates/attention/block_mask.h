@@ -35,7 +35,7 @@ void fill_block_mask(const HostArray& array);
 /// Returns the entry that computes the block mask, for kernels whose parameters are a `params` with the AttentionParams
 /// `member`; empty without mask_mod.
 std::string block_mask_entry(const Settings& settings, const std::string& params, const std::string& member);
-/// Returns a launch of it.
+/// Returns its launch.
 KernelLaunch block_mask_launch(const Settings& settings);
 
 }  // namespace tunesmith::attention

@@ -35,8 +35,8 @@ struct Outcome {
   double max_error = 0, allowed = 0;
   std::string failure;
 
-  /// `place`: returns the name, called for the first wrong element only. `size`: what the error is relative to; `rounding`:
-  /// of the element type, not counted as an error; `limit`: of the error.
+  /// `place`: returns the name, called for the first wrong element only. The error is relative to `size` and limited by
+  /// `limit`. `rounding`: of the element type, not counted as an error.
   template <typename Place>
   void compare(const char* array, const Place& place, double found, double expected, double size, double rounding,
                double limit) {
@@ -133,7 +133,7 @@ CheckResult ParsedAttention::check_outputs(std::span<const HostArray> arrays, st
       if (lse.data == nullptr) continue;
       const std::int64_t lse_at =
           settings.varlen ? head * settings.total_q + position : (batch * settings.heads + head) * settings.seq_q + query;
-      // What attention.h promises, and the rounding of the scores.
+      // The bound of attention.h, and the rounding of the scores.
       const double size = std::max(1.0, std::fabs(row.lse));
       const double lse_error = std::isfinite(row.lse) ? 1e-5 * std::fabs(row.lse) + 1e-6 + row.largest_score_error : 0;
       outcome.compare("lse", place, read_element(DType::f32, lse.data, lse_at), row.lse, size, 0, lse_error / size);

@@ -141,10 +141,10 @@ std::int64_t TypedConfig::smem_bytes(const Settings& settings) const noexcept {
 }
 
 int TypedConfig::registers_needed(const Settings& settings) const noexcept {
-  std::int64_t registers = 32;  // for what stands around the tiles
+  std::int64_t registers = 32;  // besides the tiles
   switch (variant) {
     case Variant::simt: {
-      // Outputs, scores, and what they are computed from.
+      // Outputs, scores and operands.
       const std::int64_t queries = tile_q * 16 / threads, keys = tile_kv / 16, groups = slabs(settings.head_dim_v);
       registers += queries * groups * 4 + queries * keys + 4 * std::max(queries + keys, queries + 1);
       break;

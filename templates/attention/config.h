@@ -57,7 +57,7 @@ std::vector<FieldInfo> config_field_infos();
 
 /// Returns the number of slabs of 64 columns.
 std::int64_t slabs(std::int64_t columns) noexcept;
-/// Returns whether tensor cores sum the weights in wgmma, as WgmmaTiles has it.
+/// Returns whether tensor cores sum the weights in wgmma; see WgmmaTiles.
 bool sums_weights(const Settings& settings) noexcept;
 /// Returns the registers of a thread if config.blocks_per_sm blocks share a multiprocessor.
 int register_limit(const TypedConfig& config, const DeviceInfo& device) noexcept;

@@ -34,10 +34,10 @@ class DroppedPairs {
   template <bool keys_in_rows, int count>
   using Bits = DroppedBits<keys_in_rows, count>;
 
-  /// What the weights that are kept are multiplied by.
+  /// Factor of the weights that are not dropped.
   static __device__ __forceinline__ float factor_of(const AttentionDropout* params) { return params->factor; }
 
-  /// The numbers of the pairs that share a call: that of the pair is in word 2 * (bit 3 of query) + (bit 3 of key), in its
+  /// One call computes the numbers of several pairs. A pair has half of word 2 * (bit 3 of query) + (bit 3 of key): the
   /// upper half for odd keys.
   __device__ __forceinline__ Philox numbers_of(int query, int key) const {
     return {key_, static_cast<uint32>(query >> 4 << 3 | (query & 7)), static_cast<uint32>(key >> 4 << 2 | (key >> 1 & 3)),
@@ -91,7 +91,7 @@ struct DroppedBits {
                                      [&](int i, bool dropped) { words[i % 2] |= static_cast<uint32>(dropped) << place(i); });
     } else {
       const bool odd = (row & 1) != 0;
-      uint32 mine = 0, other = 0;  // of this lane's key, and of that of lane ^ 4
+      uint32 mine = 0, other = 0;  // of this lane's key, of lane ^ 4's key
 #pragma unroll
       for (int pair = 0; pair < count / 8; ++pair) {
         const Philox random = pairs.numbers_of(column + 16 * pair + (odd ? 1 : 0), row);

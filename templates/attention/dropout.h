@@ -16,7 +16,7 @@ std::array<std::uint32_t, 4> philox(std::uint64_t key, const std::array<std::uin
 
 /// A pair is dropped if its 16 random bits are less than this: probabilities are multiples of 2^-16.
 std::uint32_t dropout_threshold(double probability) noexcept;
-/// Returns the factor of a pair that is kept: the inverse of the probability of that.
+/// Returns the factor of a kept pair: the inverse of the probability of being kept.
 double dropout_factor(double probability) noexcept;
 
 /// The factors of the weights of a call.

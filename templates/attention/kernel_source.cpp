@@ -34,7 +34,7 @@ void fill_cap_terms(const Settings& settings, Params& params) {
 void fill_small_cap_terms(const Settings& settings, Params& params) {
   const double to_x = settings.scale / settings.softcap;
   const double bound =
-      std::min({0.4, std::pow(small_cap_error * 120 / settings.softcap, 0.2), most_small_score / settings.softcap});
+      std::min({0.4, std::pow(small_cap_error * 120 / settings.softcap, 0.2), max_small_score / settings.softcap});
   const auto ratio = [](double x) { return std::tanh(x) / x; };
   const double inner = bound * std::cos(std::numbers::pi * 0.3), outer = bound * std::cos(std::numbers::pi * 0.1);
   const double slope = (ratio(outer) - ratio(inner)) / (outer * outer - inner * inner);
@@ -49,7 +49,7 @@ void fill_small_cap_terms(const Settings& settings, Params& params) {
 void fill_lse_cap_terms(const Settings& settings, Params& params) {
   const double to_x = settings.scale / settings.softcap, error = std::min(lse_cap_error, settings.softcap * 0x1p-22);
   const double bound =
-      std::min({0.4, std::pow(error / settings.softcap * 64 * 315 / 17, 1.0 / 7), most_small_score / settings.softcap});
+      std::min({0.4, std::pow(error / settings.softcap * 64 * 315 / 17, 1.0 / 7), max_small_score / settings.softcap});
   // Newton's divided differences of tanh(x) / x as a function of x^2.
   std::array<double, 3> squares{}, ratios{};
   for (std::size_t i = 0; i < squares.size(); ++i) {
@@ -89,11 +89,11 @@ Params parameters_of(const Settings& settings) {
   const double head_bytes =
       static_cast<double>(settings.seq_kv * (settings.head_dim + settings.head_dim_v) * size_of(settings.dtype)) /
       static_cast<double>(settings.group());
-  const std::int64_t most_heads = std::max(settings.batch * settings.heads, settings.group());
+  const std::int64_t max_heads = std::max(settings.batch * settings.heads, settings.group());
   params.heads_per_section = static_cast<std::int32_t>(
       head_bytes == 0
-          ? most_heads
-          : std::clamp<std::int64_t>(static_cast<std::int64_t>(section_bytes / head_bytes), settings.group(), most_heads));
+          ? max_heads
+          : std::clamp<std::int64_t>(static_cast<std::int64_t>(section_bytes / head_bytes), settings.group(), max_heads));
   const BlockMaskLayout tiles = BlockMaskLayout::of(settings);
   params.mask_batch_stride = tiles.batch_stride();
   params.mask_head_stride = tiles.head_stride();
@@ -167,8 +167,8 @@ std::string features_text(const Settings& settings, const FeatureUse& use) {
     text += "  template <typename Element>\n";
     add("KeyValues", std::string(settings.page_size > 0 ? "Paged" : "Contiguous") + "KeyValues<Element, shape>");
   }
-  text += "  template <int most_q, int tile_kv>\n";
-  add("Tiles", masked + "KeyTiles<shape, most_q, tile_kv>");
+  text += "  template <int max_q, int tile_kv>\n";
+  add("Tiles", masked + "KeyTiles<shape, max_q, tile_kv>");
   if (use.ring) {
     text += "  template <int tile_q, int tile_kv, bool ordered, int head_split>\n";
     add("Ring", masked + "QueryRing<shape, tile_q, tile_kv, ordered, head_split>");

@@ -1,5 +1,5 @@
 #pragma once
-// What the sources and the parameters of all attention kernels share, forward and backward. Internal to templates/.
+// Parts of the sources and parameters of all attention kernels, forward and backward. Internal to templates/.
 
 #include <cstdint>
 #include <string>

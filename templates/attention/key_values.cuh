@@ -20,7 +20,7 @@ class ContiguousKeyValues {
   __device__ __forceinline__ StridedRows<Element> k() const { return {k_, params_.k_strides.seq}; }
   __device__ __forceinline__ StridedRows<Element> v() const { return {v_, params_.v_strides.seq}; }
 
-  /// Nothing has to be known before the rows can be read.
+  /// Nothing to prefetch: addresses do not depend on a table.
   static __device__ __forceinline__ void prefetch(const AttentionParams&, int, int, int) {}
 
  private:

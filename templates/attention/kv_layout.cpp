@@ -105,7 +105,7 @@ void fill_pages(const Settings& settings, std::uint64_t seed, bool edge_cases, s
     const std::int64_t used = pages_of_length(settings, read_integer(DType::i32, lengths->data, b));
     for (std::int64_t i = 0; i < settings.max_pages; ++i) {
       std::int64_t page = garbage[static_cast<std::size_t>(b + i) % std::size(garbage)];
-      // A prefix of some sequences is that of the one before.
+      // Some sequences share their first page with the previous sequence.
       if (edge_cases && b % 3 == 2 && i == 0 && used > 0 && read_integer(DType::i32, lengths->data, b - 1) > 0)
         page = read_integer(DType::i32, table->data, (b - 1) * settings.table_stride);
       else if (i < used || ((!edge_cases || !apart) && !order.empty()))

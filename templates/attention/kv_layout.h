@@ -39,7 +39,7 @@ class Sequences {
 /// sequences share pages, and entries beyond a length are no pages; otherwise all sequences have seq_kv keys, in pages of
 /// their own where the pool has enough, in any order.
 void fill_pages(const Settings& settings, std::uint64_t seed, bool edge_cases, std::span<const HostArray> arrays);
-/// Fills the positions of k or v with NaN that no length reaches.
+/// Fills positions of k or v that no length reaches with NaN.
 void fill_unused_positions(const Settings& settings, Side side, std::span<const HostArray> arrays);
 
 }  // namespace tunesmith::attention

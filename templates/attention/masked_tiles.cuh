@@ -6,8 +6,8 @@
 
 namespace tunesmith {
 
-/// K/V tiles that contain an unmasked pair for up to `most_q` queries, from last to first.
-template <const AttentionShape& shape, int most_q, int tile_kv>
+/// K/V tiles that contain an unmasked pair for up to `max_q` queries, from last to first.
+template <const AttentionShape& shape, int max_q, int tile_kv>
 class MaskedKeyTiles {
  public:
   __device__ __forceinline__ MaskedKeyTiles(const AttentionParams& params, const Visibility<shape>& visibility, int batch,
@@ -21,21 +21,21 @@ class MaskedKeyTiles {
   __device__ __forceinline__ int after(int index) const { return from(index - 1); }
 
   /// Returns whether mask_mod keeps all visible pairs of the tile.
-  __device__ __forceinline__ bool keeps_all(int index) const { return rows_.template keeps_all<tile_kv>(index); }
+  __device__ __forceinline__ bool all_unmasked(int index) const { return rows_.template all_unmasked<tile_kv>(index); }
   /// The same for the 64 queries `row` alone, counted from the first row that overlaps the queries.
-  __device__ __forceinline__ bool keeps_all(int row, int index) const {
-    return rows_.one(row).template keeps_all<tile_kv>(index);
+  __device__ __forceinline__ bool all_unmasked(int row, int index) const {
+    return rows_.one(row).template all_unmasked<tile_kv>(index);
   }
   /// Returns whether mask_mod keeps any pair of the tile for the 64 queries `row`.
-  __device__ __forceinline__ bool keeps_any(int row, int index) const {
-    return rows_.one(row).template keeps_any<tile_kv>(index);
+  __device__ __forceinline__ bool any_unmasked(int row, int index) const {
+    return rows_.one(row).template any_unmasked<tile_kv>(index);
   }
 
  private:
   __device__ __forceinline__ int from(int index) const { return rows_.template last_kept<tile_kv>(range_.begin, index); }
 
   KeyRange range_;
-  MaskRows<most_q> rows_;
+  MaskRows<max_q> rows_;
 };
 
 }  // namespace tunesmith

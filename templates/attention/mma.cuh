@@ -90,7 +90,7 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
   __device__ __forceinline__ void weigh(int index) {
     const int first_k = index * keys;
     Rescale rescale[blocks];
-    if (whole.holds(first_k, first_k + keys - 1) && keeps_all(index))
+    if (whole.holds(first_k, first_k + keys - 1) && all_unmasked(index))
       exponentiate<true>(first_k, rescale);
     else
       exponentiate<false>(first_k, rescale);
@@ -120,10 +120,10 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
   __device__ __forceinline__ bool meets(int index) const {
     if constexpr (shape.bounded_left || shape.bounded_right)
       if (index * keys >= seen.end || index * keys + keys <= seen.begin) return false;
-    return !rows_apart || tiles.keeps_any(mask_row(), index);
+    return !rows_apart || tiles.any_unmasked(mask_row(), index);
   }
-  __device__ __forceinline__ bool keeps_all(int index) const {
-    return rows_apart ? tiles.keeps_all(mask_row(), index) : tiles.keeps_all(index);
+  __device__ __forceinline__ bool all_unmasked(int index) const {
+    return rows_apart ? tiles.all_unmasked(mask_row(), index) : tiles.all_unmasked(index);
   }
 
   /// Writes outputs, `kept` times the weighted sums, and lse. `staged`: this warp's rows in shared memory.
@@ -135,7 +135,7 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const float factor = rule.factor(), sum = reduce_lanes<4>(softmax[block].sum[r], Sum());
-        SoftmaxEnd end = end_of_quad<Element, shape>(params, of.head, factor, softmax[block].largest[r], sum);
+        FinalScale end = end_of_quad<Element, shape>(params, of.head, factor, softmax[block].largest[r], sum);
         if constexpr (shape.dropout) end.scale = multiply(end.scale, kept);
         const int row = 16 * block + 8 * r + lane / 4, query = first_q + row;
         const bool there = query < of.sequence.seq_q;

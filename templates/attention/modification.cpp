@@ -13,9 +13,9 @@
 namespace tunesmith::attention {
 namespace {
 
-static_assert(most_aux == attention_aux_slots);
+static_assert(max_aux == attention_aux_slots);
 
-constexpr std::size_t most_source_bytes = 64 << 10;
+constexpr std::size_t max_source_bytes = 64 << 10;
 
 /// One of the two user functions.
 struct Function {
@@ -54,14 +54,14 @@ SourceReader reader_of(const Function& function, const std::string& text) {
 }
 
 void check_source(const Function& function, const std::string& source) {
-  if (source.size() > most_source_bytes)
+  if (source.size() > max_source_bytes)
     throw Error(ErrorCode::invalid_argument, function.name, " is ", source.size(), " bytes long; allowed: up to ",
-                most_source_bytes);
+                max_source_bytes);
   if (source.find('\0') != std::string::npos)
     throw Error(ErrorCode::invalid_argument, function.name, " holds a character of code 0; expected CUDA source");
 }
 
-/// What the opening comments of the sources declare, overridden and extended by problem.aux.
+/// Returns the declarations of the sources' opening comments, overridden and extended by problem.aux.
 std::vector<Aux> all_aux(const AttentionProblem& problem) {
   std::vector<Aux> declared;
   for (const Function& function : functions)
@@ -97,7 +97,7 @@ std::int64_t length_or_zero(const Aux& aux, const std::vector<Dimension>& dimens
   }
 }
 
-/// As a user source names it.
+/// Returns the name of a type in user sources.
 std::string_view user_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return "float";
@@ -226,8 +226,8 @@ void complete_modification(AttentionProblem& problem) {
   if (!problem.aux.empty() && problem.score_mod.empty() && problem.mask_mod.empty())
     throw Error(ErrorCode::invalid_argument, "aux is given, but there is no score_mod or mask_mod to read it");
   const std::vector<Aux> all = all_aux(problem);
-  if (all.size() > most_aux)
-    throw Error(ErrorCode::invalid_argument, "aux declares ", all.size(), " arrays and numbers; allowed: up to ", most_aux);
+  if (all.size() > max_aux)
+    throw Error(ErrorCode::invalid_argument, "aux declares ", all.size(), " arrays and numbers; allowed: up to ", max_aux);
   problem.aux.clear();
   for (const Aux& aux : all) problem.aux.push_back(aux.typed());
 }
@@ -282,8 +282,8 @@ std::string modification_key(const Settings& settings) {
   return key + types;
 }
 
-std::array<std::uint64_t, most_aux> aux_bits(const Settings& settings) {
-  std::array<std::uint64_t, most_aux> bits{};
+std::array<std::uint64_t, max_aux> aux_bits(const Settings& settings) {
+  std::array<std::uint64_t, max_aux> bits{};
   const std::vector<Dimension> dimensions = settings.dimensions();
   for (std::size_t i = 0; i < settings.aux.size(); ++i)
     if (!settings.aux[i].is_array) bits[i] = settings.aux[i].bits(dimensions);
@@ -340,10 +340,10 @@ std::string score_gradient_entry(const Settings& settings) {
 }
 
 LaunchPlan modification_plan(const Settings& settings, ModificationEntry entry, std::int64_t rows, std::int64_t keys) {
-  constexpr std::int64_t threads = 128, most_blocks = 1024;
+  constexpr std::int64_t threads = 128, max_blocks = 1024;
   ModificationParams params{};
   std::ranges::copy(aux_bits(settings), params.aux);
-  const std::int64_t blocks = std::clamp<std::int64_t>((rows * keys + threads - 1) / threads, 1, most_blocks);
+  const std::int64_t blocks = std::clamp<std::int64_t>((rows * keys + threads - 1) / threads, 1, max_blocks);
   params.rows = rows;
   params.keys = keys;
   params.stride = blocks * threads;
@@ -380,7 +380,7 @@ std::vector<AttentionAuxArray> attention_aux_arrays(const AttentionProblem& prob
   } catch (const Error&) {
     return {};  // complete_modification() reports it
   }
-  if (all.size() > most_aux) return {};
+  if (all.size() > max_aux) return {};
   const std::vector<Dimension> dimensions = dimensions_of(problem);
   std::vector<AttentionAuxArray> arrays;
   for (const Aux& aux : all)

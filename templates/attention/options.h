@@ -33,7 +33,7 @@ struct Option {
   const char* flag = "";                   ///< member of AttentionShape; "": none
   const char* key = "";                    ///< in the problem class; "": modification_key() and others say more
   const char* head = "";                   ///< what the source is specialized for; "": another row says it
-  const char* any = "";                    ///< what of the option is not compiled in
+  const char* any = "";                    ///< the option's part that is not compiled in
   bool is_number = false;                  ///< the value is compiled in, and follows `key` and `head`
   std::array<Feature, 2> features{};
 };

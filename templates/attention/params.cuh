@@ -5,8 +5,8 @@
 
 namespace tunesmith {
 
-/// Elements between neighbouring batch entries, positions and heads. Packed sequences (varlen) have no batch stride; of keys
-/// and values in pages, `batch` is the distance of two pages.
+/// Elements between neighbouring batch entries, positions and heads. Packed sequences (varlen) have no batch stride; for
+/// keys and values in pages, `batch` is the distance between pages.
 struct AttentionStrides {
   int64 batch, seq, head;
 };

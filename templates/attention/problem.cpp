@@ -14,7 +14,7 @@ using namespace attention;
 
 namespace {
 
-/// Packed sequences need their totals: arrays and the rows of lse are that long, and nothing else tells.
+/// Packed sequences need their totals: the lengths of arrays and of lse follow from nothing else.
 void check_total(std::string_view name, const std::optional<std::int64_t>& total, std::int64_t batch,
                  std::string_view longest, std::int64_t length) {
   if (!total)
@@ -24,12 +24,12 @@ void check_total(std::string_view name, const std::optional<std::int64_t>& total
                 length, " have no more than ", batch * length);
 }
 
-/// The pool and the table have sizes that lengths in device memory do not tell.
+/// The sizes of the pool and the table do not follow from lengths in device memory.
 void check_pages(const AttentionProblem& p) {
   for (const auto& [name, value] : {std::pair("pages", p.pages), std::pair("max_pages", p.max_pages)})
     if (!value)
       throw Error(ErrorCode::invalid_argument, name, " is missing; attention with page_size needs pages and max_pages");
-  if (const std::int64_t most = most_paged_keys(p); *p.seq_kv > most)
+  if (const std::int64_t most = max_paged_keys(p); *p.seq_kv > most)
     throw Error(ErrorCode::invalid_argument, "seq_kv is ", *p.seq_kv, ", but ", *p.max_pages, " pages of ", *p.page_size,
                 " keys have room for ", most);
 }

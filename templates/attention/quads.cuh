@@ -163,10 +163,10 @@ struct QuadSoftmax {
 
 /// Returns the final scale and lse of a row.
 template <typename Element, const AttentionShape& shape>
-__device__ __forceinline__ SoftmaxEnd end_of_quad(const AttentionParams& params, int head, float factor, float largest,
+__device__ __forceinline__ FinalScale end_of_quad(const AttentionParams& params, int head, float factor, float largest,
                                                   float sum) {
   const float total = multiply(sum, inverse_weight_factor<Element>);
-  const SoftmaxEnd end = approximate_end_of<shape>(params, head, multiply(largest, factor), total);
+  const FinalScale end = approximate_end_of<shape>(params, head, multiply(largest, factor), total);
   return {multiply(end.scale, inverse_weight_factor<Element>), end.lse};
 }
 

@@ -100,7 +100,7 @@ void Reference::compute(Query& at, Row& row) const {
   for (const double score : scores) sum += std::exp(score - top);
   // Weights, products and sums below the least normal float32 number may be flushed to 0, as all are under a large sink.
   // float32 kernels multiply weights by up to 1 / (2 seq_kv) before.
-  const double least_normal = 0x1p-125 * static_cast<double>(std::max<std::int64_t>(bounds.keys, 1));
+  const double min_normal = 0x1p-125 * static_cast<double>(std::max<std::int64_t>(bounds.keys, 1));
   // f16 weights are rounded after a factor of 2^7 (weight_exponent in attention/quads.cuh).
   const double lost = settings_.dtype == DType::f16 ? 0x1p-32 * std::exp(largest - top) / sum : 0;
   for (std::size_t j = 0; j < scores.size(); ++j) {
@@ -111,7 +111,7 @@ void Reference::compute(Query& at, Row& row) const {
     for (std::size_t c = 0; c < width; ++c) {
       row.output[c] += weight * v[c];
       row.size[c] += std::fabs(weight * v[c]);
-      row.lost[c] += kept * (lost + least_normal) * std::fabs(v[c]) + least_normal;
+      row.lost[c] += kept * (lost + min_normal) * std::fabs(v[c]) + min_normal;
     }
   }
   row.lse = top + std::log(sum);

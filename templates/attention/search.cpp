@@ -51,8 +51,8 @@ TypedConfig fitted(TypedConfig config, const Settings& settings, const DeviceInf
   return config;
 }
 
-/// What was fastest on an H200 (NOTES.md, "Tiles of the default"): as many queries as registers allow, and keys that leave
-/// room for stages.
+/// The fastest on an H200 (NOTES.md, "Tiles of the default"): as many queries as registers allow, and keys that leave room
+/// for stages.
 TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::wgmma;
@@ -231,9 +231,11 @@ TypedConfig default_config(const Settings& settings, const DeviceInfo& device) {
 }
 
 Config complete_config(const Config& partial, const Settings& settings, const DeviceInfo& device) {
-  const Variant variant =
-      partial.fields.contains("variant") ? parse_variant(partial.fields) : default_config(settings, device).variant;
-  Config config = default_config(variant, settings, device).to_config();
+  const TypedConfig usual = partial.fields.contains("variant")
+                                ? default_config(parse_variant(partial.fields), settings, device)
+                                : default_config(settings, device);
+  const Variant variant = usual.variant;
+  Config config = usual.to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   TypedConfig typed = TypedConfig::parse(config);
   // The default uses the shared memory that its own tiles leave; other tiles leave a different amount.

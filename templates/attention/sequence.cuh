@@ -27,7 +27,7 @@ struct PackedLengths {
   }
 };
 
-/// What a kernel whose argument is AttentionPagedParams has in addition. `params` is its first member.
+/// Returns the pages of an AttentionPagedParams, whose first member is `params`.
 __device__ __forceinline__ const AttentionPages& pages_of(const AttentionParams& params) {
   return reinterpret_cast<const AttentionPagedParams&>(params).pages;
 }

@@ -13,7 +13,7 @@ Settings sizes_of(const AttentionProblem& p) {
   s.heads = p.heads;
   s.kv_heads = p.kv_heads.value_or(p.heads);
   s.seq_q = p.seq_q;
-  s.seq_kv = p.seq_kv.value_or(p.page_size ? most_paged_keys(p) : p.seq_q);
+  s.seq_kv = p.seq_kv.value_or(p.page_size ? max_paged_keys(p) : p.seq_q);
   s.head_dim = p.head_dim;
   s.head_dim_v = p.head_dim_v.value_or(p.head_dim);
   s.varlen = p.varlen;
@@ -94,6 +94,7 @@ int Settings::vector(Side side, const Tensor& strides) const noexcept {
 
 bool Settings::broadcasts(Side side, const Tensor& strides) const noexcept {
   const Extents extent = extents(side);
+  if (extent.entries == 0 || extent.rows == 0) return false;  // strides of contiguous arrays without elements may be 0
   return (extent.entries > 1 && strides.batch_stride == 0) || (extent.rows > 1 && strides.seq_stride == 0) ||
          (extent.heads > 1 && strides.head_stride == 0);
 }
@@ -107,15 +108,20 @@ std::vector<Dimension> Settings::dimensions() const {
 }
 
 double Settings::visible_pairs() const noexcept {
-  double pairs = 0;
   const std::int64_t shift = offset(seq_q, seq_kv);
-  if (!bounded_left() && !bounded_right()) return static_cast<double>(seq_q) * static_cast<double>(seq_kv);
-  for (std::int64_t i = 0; i < seq_q; ++i) {
-    const std::int64_t begin = bounded_left() ? std::max<std::int64_t>(0, i + shift - left()) : 0;
-    const std::int64_t end = bounded_right() ? std::min(seq_kv, i + shift + right() + 1) : seq_kv;
-    pairs += static_cast<double>(std::max<std::int64_t>(end - begin, 0));
-  }
-  return pairs;
+  // Pairs of a query i with the keys before i + shift + `end`.
+  const auto pairs_before = [&](std::int64_t end) -> long double {
+    const std::int64_t first = shift + end;
+    const std::int64_t some = std::clamp<std::int64_t>(-first, 0, seq_q);            // the first query with a key
+    const std::int64_t all = std::clamp<std::int64_t>(seq_kv - first, some, seq_q);  // and with all keys
+    const auto partial = static_cast<long double>(all - some);
+    return partial * static_cast<long double>(first) + partial * static_cast<long double>(some + all - 1) / 2 +
+           static_cast<long double>(seq_q - all) * static_cast<long double>(seq_kv);
+  };
+  const long double end =
+      bounded_right() ? pairs_before(right() + 1) : static_cast<long double>(seq_q) * static_cast<long double>(seq_kv);
+  const long double begin = bounded_left() ? pairs_before(-left()) : 0;
+  return static_cast<double>(std::max(end - begin, 0.0L));
 }
 
 std::vector<Dimension> dimensions_of(const AttentionProblem& problem) { return sizes_of(problem).dimensions(); }

@@ -22,7 +22,7 @@ inline constexpr double small_cap_error = 0x1p-14;
 inline constexpr double lse_cap_error = 0x1p-20;
 /// Largest magnitude of a small score, whatever the cap. bf16 kernels then use magnitudes as maxima, and weights that are
 /// 2^-58 times as large as they could be still do not underflow.
-inline constexpr double most_small_score = 20;
+inline constexpr double max_small_score = 20;
 
 /// One of q, k, v, o.
 struct Tensor {

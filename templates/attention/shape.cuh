@@ -1,4 +1,4 @@
-// What attention kernels are specialized for.
+// Compile-time properties of attention kernels.
 #pragma once
 
 #include "attention/params.cuh"
@@ -28,7 +28,7 @@ struct AttentionShape {
 /// Compile-time choices of the generated source, so that it contains only the code of enabled options:
 ///   Lengths                    FixedLengths, PackedLengths or DeviceLengths: where a sequence starts and how long it is
 ///   KeyValues<Element>         ContiguousKeyValues or PagedKeyValues: rows of K and V, for kernels whose threads copy them
-///   Tiles<most_q, tile_kv>     KeyTiles, or MaskedKeyTiles with a mask_mod
+///   Tiles<max_q, tile_kv>     KeyTiles, or MaskedKeyTiles with a mask_mod
 ///   Ring<tile_q, ...>          QueryRing, or MaskedQueryRing with a mask_mod, for backward kernels on wgmma
 ///   Cap, CapSteps, Bias, BiasSteps, Sink  SoftCap, SoftCapSteps, Alibi, AlibiSteps and Sinks, if the shape has them
 ///   Chunks                     AlignedChunks or UnalignedChunks, for kernels on mma.sync

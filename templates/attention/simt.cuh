@@ -101,7 +101,7 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params, co
           for (int j = 0; j < keys; ++j) score[i][j] = fused_multiply_add(a[i].values[e], b[j].values[e], score[i][j]);
     }
 
-    const bool inside = whole.holds(first_k, first_k + config.tile_kv - 1), kept = tiles.keeps_all(tile);
+    const bool inside = whole.holds(first_k, first_k + config.tile_kv - 1), kept = tiles.all_unmasked(tile);
 #pragma unroll
     for (int i = 0; i < queries; ++i) {
       const int query = first_q + down + i * Tiles::down;
@@ -160,7 +160,7 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params, co
 #pragma unroll
   for (int i = 0; i < queries; ++i) {
     const int query = first_q + down + i * Tiles::down;
-    SoftmaxEnd end = end_of<shape>(params, block.head, largest[i], reduce_lanes<Tiles::across>(sum[i], Sum()));
+    FinalScale end = end_of<shape>(params, block.head, largest[i], reduce_lanes<Tiles::across>(sum[i], Sum()));
     end.scale = multiply(end.scale, most);
     if constexpr (shape.dropout) end.scale = multiply(end.scale, DroppedOf<shape>::Pairs::factor_of(dropout));
     if (query > last_q) continue;

@@ -17,13 +17,18 @@ AttentionArrayStrides narrow_strides(const Settings& large, const Settings& smal
   if (is_contiguous(large, side, tensor)) return {};
   const auto [entries, rows, heads, width] = small.extents(side);
   const bool heads_inside = small.layout == AttentionLayout::bshd;
+  const Extents of_large = large.extents(side);
   const std::int64_t gap = large.vector(side, tensor), inner = width + gap,
                      outer = inner * (heads_inside ? heads : rows) + gap;
-  const auto stride = [](std::int64_t given, std::int64_t value) { return given == 0 ? 0 : value; };
+  const bool empty = of_large.entries == 0 || of_large.rows == 0;
+  const auto stride = [empty](std::int64_t given, std::int64_t count, std::int64_t value) {
+    return given == 0 && count > 1 && !empty ? 0 : value;
+  };
   AttentionArrayStrides strides;
-  strides.head = stride(tensor.head_stride, heads_inside ? inner : outer);
-  strides.seq = stride(tensor.seq_stride, heads_inside ? outer : inner);
-  if (!small.packed(side)) strides.batch = stride(tensor.batch_stride, outer * (heads_inside ? rows : heads) + gap);
+  strides.head = stride(tensor.head_stride, of_large.heads, heads_inside ? inner : outer);
+  strides.seq = stride(tensor.seq_stride, of_large.rows, heads_inside ? outer : inner);
+  if (!small.packed(side))
+    strides.batch = stride(tensor.batch_stride, of_large.entries, outer * (heads_inside ? rows : heads) + gap);
   return strides;
 }
 
@@ -41,7 +46,7 @@ AttentionProblem smaller_problem(const AttentionProblem& problem) {
   small.kv_heads = kv_heads;
   small.heads = kv_heads * large.group();
   small.batch = std::clamp<std::int64_t>(128 / small.heads, 1, 33);
-  // Auxiliary arrays may be declared with numbers: what indexes them must not grow.
+  // Auxiliary arrays may have fixed lengths: sizes that index them must not grow.
   if (large.modified()) small.batch = std::clamp<std::int64_t>(large.batch, 1, small.batch);
   small.seq_q = std::clamp<std::int64_t>(large.seq_q, 1, 173);
   small.seq_kv = std::min<std::int64_t>(large.seq_kv, 331);

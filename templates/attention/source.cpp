@@ -84,7 +84,7 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
   return "static constexpr tunesmith::" + kind + "Config config = {\n" + members + "};\n\n" +
          (config.variant == Variant::wgmma ? wgmma_instructions(config, settings) : "") +
          asserts(kind + "Tiles<shape, config>::smem_bytes", config.smem_bytes(settings),
-                 "the host asks for as much shared memory") +
+                 "must equal the shared memory that the host requests") +
          (combines_by_kernel(config) ? asserts("split_combine_threads", split_combine_threads, "the host starts as many")
                                      : "");
 }
@@ -137,7 +137,7 @@ std::int64_t q_tiles(const TypedConfig& config, const Settings& settings) {
   return (rows + config.tile_q - 1) / config.tile_q;
 }
 
-/// The kernel's argument: its type, what of it the kernel's function takes, and the member that all kernels take.
+/// The kernel's argument: its type, the parts that the kernel's function takes, and the member that all kernels take.
 struct Argument {
   const char *type, *passed, *attention;
   std::size_t bytes;
@@ -172,8 +172,8 @@ SourceParts ParsedAttention::parts_of(const TypedConfig& typed) const {
   SourceParts parts;
   parts.specialized_for = specialized_for(settings);
   describe(typed, parts);
-  if (wgmma) parts.least_arch = "sm_90a";
-  if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.least_arch = cluster ? "sm_90" : "sm_80";
+  if (wgmma) parts.min_arch = "sm_90a";
+  if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.min_arch = cluster ? "sm_90" : "sm_80";
   parts.includes = {"attention/" + variant + ".cuh"};
   parts.kernel = "attention_" + variant;
   parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +

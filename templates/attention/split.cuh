@@ -2,9 +2,9 @@
 //
 // The query heads that share a key head are packed into the rows of one tile, row = query * group + head within the group;
 // mma.sync multiplies 16 rows at a time. The K/V tiles of a tile of rows are split over blocks, and a block's share over its
-// warps. Every warp has its own ring of stages and runs independently until the end: then the warps' running softmaxes are
-// combined in shared memory, and those of blocks by a second kernel from float32 partials in the workspace (or over a
-// cluster: attention/split_cluster.cuh). The order of all sums is fixed, so results are bitwise reproducible.
+// warps. Every warp has its own ring of stages and runs independently until the end: then a block combines its warps'
+// running softmaxes in shared memory, and a second kernel combines the blocks' float32 partials from the workspace (or a
+// cluster does: attention/split_cluster.cuh). The order of all sums is fixed, so results are bitwise reproducible.
 //
 // Reference: Dao, Haziza, Massa and Sizov, "Flash-Decoding for long-context inference", 2023.
 #pragma once
@@ -49,10 +49,10 @@ __device__ __forceinline__ void attention_split(const AttentionParams& params) {
   auto* const scales = reinterpret_cast<float*>(block.shared + Tiles::scales_at);
   const bool alone = params.splits == 1;
   for (int row = thread_index(); row < work.rows; row += Tiles::threads) {
-    const CombinedEnd combined = block.end_of(row);
+    const RowStats combined = block.end_of(row);
     if (alone) {
       const auto place = work.place_of(kv_head, row);
-      const SoftmaxEnd end = end_of<shape>(params, place.head, combined.largest, combined.sum);
+      const FinalScale end = end_of<shape>(params, place.head, combined.largest, combined.sum);
       if (params.lse != nullptr) lse_of<shape>(params, sequence, batch, place.head)[place.query] = end.lse;
       scales[row] = end.scale;
     } else {
@@ -116,7 +116,7 @@ __device__ __forceinline__ void attention_split_combine(const AttentionParams& p
   };
   await_last_kernel();
   load_parts(warp);
-  const CombinedEnd combined = CombinedEnd::of_parts(parts.ends, work.parts, lane);
+  const RowStats combined = RowStats::of_parts(parts.ends, work.parts, lane);
   for (int first = warp; first < work.parts; first += together * warps) {
     if (first != warp) load_parts(first);
 #pragma unroll
@@ -139,7 +139,7 @@ __device__ __forceinline__ void attention_split_combine(const AttentionParams& p
     for (int c = 0; c < columns; ++c) staged[warp * shape.head_dim_v + column + c] = values[g][c];
   }
   sync_block();
-  const SoftmaxEnd end = end_of<shape>(params, head, combined.largest, combined.sum);
+  const FinalScale end = end_of<shape>(params, head, combined.largest, combined.sum);
   if (thread_index() == 0 && params.lse != nullptr) lse_of<shape>(params, sequence, batch, head)[query] = end.lse;
   if (const int column = thread_index() * columns; column < shape.head_dim_v) {
     float total[columns] = {};

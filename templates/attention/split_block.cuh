@@ -96,7 +96,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
   }
 
   /// Writes maxima (as exponents of 2) and sums to shared memory for the other warps.
-  __device__ __forceinline__ void show_ends(float* largest, float* sums) const {
+  __device__ __forceinline__ void write_row_stats(float* largest, float* sums) const {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
 #pragma unroll
@@ -133,15 +133,15 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
 };
 
 /// Maximum and sum of a row, combined from several partial softmaxes.
-struct CombinedEnd {
+struct RowStats {
   float largest = Maximum::identity(), sum = 0.0f;
 
   __device__ __forceinline__ float weight_of(float top) const { return exp2_approx(subtract(top, subtracted(largest))); }
 
   /// Combines `count` warps or blocks, whose values are `stride` floats apart.
   template <int count, int stride>
-  static __device__ __forceinline__ CombinedEnd of(const float* tops, const float* sums) {
-    CombinedEnd end;
+  static __device__ __forceinline__ RowStats of(const float* tops, const float* sums) {
+    RowStats end;
 #pragma unroll
     for (int i = 0; i < count; ++i) end.largest = maximum(end.largest, tops[i * stride]);
 #pragma unroll
@@ -149,8 +149,8 @@ struct CombinedEnd {
     return end;
   }
   /// Combines partials; all lanes of a warp together.
-  static __device__ __forceinline__ CombinedEnd of_parts(const float* ends, int parts, int lane) {
-    CombinedEnd end;
+  static __device__ __forceinline__ RowStats of_parts(const float* ends, int parts, int lane) {
+    RowStats end;
     for (int part = lane; part < parts; part += 32) {
       const Bits<8> found = load<8, LoadHint::plain>(ends + 2 * part);
       const float top = end.largest;
@@ -215,13 +215,13 @@ struct SplitBlock {
       stage = stage + 1 == stages ? 0 : stage + 1;
     }
     async_copy_wait<0>();
-    mine.show_ends(largest() + warp * config.tile_q, sums() + warp * config.tile_q);
+    mine.write_row_stats(largest() + warp * config.tile_q, sums() + warp * config.tile_q);
     sync_block();
     mine.show_output(largest(), warp, work.rows, reinterpret_cast<float*>(shared + own_at));
   }
 
-  __device__ __forceinline__ CombinedEnd end_of(int row) const {
-    return CombinedEnd::of<config.warps, config.tile_q>(largest() + row, sums() + row);
+  __device__ __forceinline__ RowStats end_of(int row) const {
+    return RowStats::of<config.warps, config.tile_q>(largest() + row, sums() + row);
   }
   /// Returns outputs from `column` on, before the division by the sum.
   __device__ __forceinline__ void output_of(int row, int column, float (&values)[columns]) const {

@@ -22,7 +22,7 @@ struct SplitInbox {
   __device__ __forceinline__ SplitInbox(unsigned char* memory, int rank, int rows)
       : shared(memory), messages(memory + Tiles::messages_at, blocks * rows * (1 + chunks_of(rank)) * 16) {}
 
-  __device__ __forceinline__ void send_end(int to, int from, int row, const CombinedEnd& end) const {
+  __device__ __forceinline__ void send_end(int to, int from, int row, const RowStats& end) const {
     messages.send(&this->end(from, row), to, {{bits_of(end.largest), bits_of(end.sum), 0, 0}});
   }
   /// Sends undivided outputs relative to the sender's maximum. `chunk`: among the columns that `to` combines.
@@ -33,12 +33,12 @@ struct SplitInbox {
     messages.send(&output(from, row, chunk), to, bits);
   }
 
-  __device__ __forceinline__ CombinedEnd end_of(int row) const {
+  __device__ __forceinline__ RowStats end_of(int row) const {
     const auto* const ends = reinterpret_cast<const float*>(&end(0, row));
-    return CombinedEnd::of<blocks, 4 * config.tile_q>(ends, ends + 1);
+    return RowStats::of<blocks, 4 * config.tile_q>(ends, ends + 1);
   }
   /// Sums the outputs of all blocks. A block without keys sends zeros and has weight 0.
-  __device__ __forceinline__ void output_of(int row, int chunk, const CombinedEnd& end, float (&values)[columns]) const {
+  __device__ __forceinline__ void output_of(int row, int chunk, const RowStats& end, float (&values)[columns]) const {
 #pragma unroll
     for (int c = 0; c < columns; ++c) values[c] = 0.0f;
 #pragma unroll
@@ -98,9 +98,9 @@ __device__ __forceinline__ void attention_split_cluster(const AttentionParams& p
     const int row = i / share, chunk = i % share, column = (rank * share + chunk) * columns;
     if (column >= shape.head_dim_v) continue;
     const auto place = work.place_of(kv_head, row);
-    const CombinedEnd combined = inbox.end_of(row);
+    const RowStats combined = inbox.end_of(row);
     // The sink is added to the sum here, once per row.
-    const SoftmaxEnd end = approximate_end_of<shape>(params, place.head, combined.largest, combined.sum);
+    const FinalScale end = approximate_end_of<shape>(params, place.head, combined.largest, combined.sum);
     if (column == 0 && params.lse != nullptr) lse_of<shape>(params, sequence, batch, place.head)[place.query] = end.lse;
     float values[columns];
     inbox.output_of(row, chunk, combined, values);

@@ -8,10 +8,10 @@ namespace tunesmith::attention {
 namespace {
 
 /// Rows per key head: with more, reading keys is not the bottleneck, and other kernels are faster.
-constexpr std::int64_t most_rows = 128;
+constexpr std::int64_t max_rows = 128;
 /// Keys per split: with fewer, starting a block and combining its result cost more than they save.
-constexpr std::int64_t least_keys = 128;
-constexpr int most_splits = 1024;
+constexpr std::int64_t min_keys = 128;
+constexpr int max_splits = 1024;
 
 std::int64_t rows_of(const Settings& settings) { return settings.group() * settings.seq_q; }
 
@@ -61,8 +61,7 @@ class Filled {
 
 /// Returns the smallest number of splits whose share is at least `near` times the best.
 int fewest_splits(double near, const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
-  const std::int64_t most =
-      std::clamp<std::int64_t>(key_tiles(config, settings) * config.tile_kv / least_keys, 1, most_splits);
+  const std::int64_t most = std::clamp<std::int64_t>(key_tiles(config, settings) * config.tile_kv / min_keys, 1, max_splits);
   const Filled filled(config, settings, device);
   double best = 0;
   for (std::int64_t splits = 1; splits <= most; ++splits) best = std::max(best, filled(splits));
@@ -112,7 +111,7 @@ std::string why_no_cluster(const TypedConfig& config, const DeviceInfo& device) 
   if (config.cluster == 1) return {};
   const std::string is = "cluster is " + std::to_string(config.cluster);
   if (device.arch.number() < 90) return is + ", which needs sm_90 or later; the device is " + tunesmith::name(device.arch);
-  if (const int most = most_cluster_blocks(device); config.cluster > most)
+  if (const int most = max_cluster_blocks(device); config.cluster > most)
     return is + "; the device's clusters have at most " + std::to_string(most) + " blocks";
   if (config.splits != 0)
     return is + ", which is also the number of parts; splits is " + std::to_string(config.splits) + " and must be 0";
@@ -125,8 +124,8 @@ std::string why_split_invalid(const TypedConfig& config, const Settings& setting
   if (device.arch.number() < 80) return "split needs sm_80 or later; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "split multiplies f16 and bf16; dtype is f32";
   if (settings.dropout > 0) return "split has no dropout";
-  if (rows_of(settings) > most_rows)
-    return "split takes up to " + std::to_string(most_rows) + " queries of the heads that share keys; there are " +
+  if (rows_of(settings) > max_rows)
+    return "split takes up to " + std::to_string(max_rows) + " queries of the heads that share keys; there are " +
            std::to_string(rows_of(settings));
   if (std::string reason = why_no_cluster(config, device); !reason.empty()) return reason;
   const double blocks = static_cast<double>(row_tiles(config, settings) * settings.kv_heads * settings.batch) *
@@ -174,14 +173,14 @@ namespace {
 /// unless `all`; none if single blocks reach that share. Clusters of more than 8 blocks may not all be resident; then half
 /// of the parts in clusters of 8 may be faster.
 std::vector<TypedConfig> in_clusters(TypedConfig config, bool all, const Settings& settings, const DeviceInfo& device) {
-  constexpr int most_blocks = 16, portable_blocks = 8;
+  constexpr int max_blocks = 16, portable_blocks = 8;
   std::vector<TypedConfig> found;
   config.splits = 0;
   const auto share = [&](const TypedConfig& one) { return Filled(one, settings, device)(one.cluster); };
   const double alone = share(config);
   double best = alone;
-  for (config.cluster = 2; config.cluster <= most_blocks && why_no_cluster(config, device).empty(); config.cluster *= 2) {
-    if (config.cluster * least_keys > key_tiles(config, settings) * config.tile_kv) break;
+  for (config.cluster = 2; config.cluster <= max_blocks && why_no_cluster(config, device).empty(); config.cluster *= 2) {
+    if (config.cluster * min_keys > key_tiles(config, settings) * config.tile_kv) break;
     best = std::max(best, share(config));
     found.push_back(config);
   }
@@ -218,7 +217,7 @@ void add_split(const Settings& settings, const DeviceInfo& device, bool full, st
     space.push_back(config);
   };
   const int tile = plain.tile_kv, automatic = split_count(plain, settings, device);
-  const int twice = std::min<int>(2 * automatic, most_splits);
+  const int twice = std::min<int>(2 * automatic, max_splits);
   space.push_back(plain);
   if (const int fullest = fewest_splits(0.995, plain, settings, device); fullest != automatic)
     add(plain.warps, tile, plain.stages, fullest);

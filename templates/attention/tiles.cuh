@@ -48,8 +48,8 @@ __device__ __forceinline__ KeyRange key_tiles(const Visibility<shape>& visibilit
   return {seen.begin / tile_kv, (seen.end + tile_kv - 1) / tile_kv};
 }
 
-/// K/V tiles that any of up to `most_q` queries sees, from last to first. attention/masked_tiles.cuh is for a mask_mod.
-template <const AttentionShape& shape, int most_q, int tile_kv>
+/// K/V tiles that any of up to `max_q` queries sees, from last to first. attention/masked_tiles.cuh is for a mask_mod.
+template <const AttentionShape& shape, int max_q, int tile_kv>
 class KeyTiles {
  public:
   __device__ __forceinline__ KeyTiles(const AttentionParams&, const Visibility<shape>& visibility, int, int, int first_q,
@@ -63,9 +63,9 @@ class KeyTiles {
   __device__ __forceinline__ int after(int index) const { return from(index - 1); }
 
   // Without mask_mod, only Visibility masks pairs.
-  __device__ __forceinline__ bool keeps_all(int) const { return true; }
-  __device__ __forceinline__ bool keeps_all(int, int) const { return true; }
-  __device__ __forceinline__ bool keeps_any(int, int) const { return true; }
+  __device__ __forceinline__ bool all_unmasked(int) const { return true; }
+  __device__ __forceinline__ bool all_unmasked(int, int) const { return true; }
+  __device__ __forceinline__ bool any_unmasked(int, int) const { return true; }
 
  private:
   // As in MaskedKeyTiles. Without it the compiler emits two instructions for the maximum in SomeTiles::last().
@@ -74,7 +74,7 @@ class KeyTiles {
   KeyRange range_;
 };
 
-template <const AttentionShape& shape, int most_q, int tile_kv>
-using KeyTilesOf = typename AttentionFeatures<shape>::template Tiles<most_q, tile_kv>;
+template <const AttentionShape& shape, int max_q, int tile_kv>
+using KeyTilesOf = typename AttentionFeatures<shape>::template Tiles<max_q, tile_kv>;
 
 }  // namespace tunesmith

@@ -36,14 +36,14 @@ __device__ __forceinline__ void attention_wgmma(const WgmmaParams& params) {
     for (const TensorMap* map : {&params.q, &params.k, &params.v, &params.o}) prefetch_tensor_map(*map);
     constexpr int warps = 4 * config.consumers;
     for (int stage = 0; stage < config.q_stages; ++stage) {
-      barrier_init(barriers.q_come(stage), 1);
-      barrier_init(barriers.q_free(stage), warps);
+      barrier_init(barriers.q_full(stage), 1);
+      barrier_init(barriers.q_empty(stage), warps);
     }
     for (int stage = 0; stage < config.stages; ++stage) {
-      barrier_init(barriers.k_come(stage), 1);
-      barrier_init(barriers.k_free(stage), warps);
-      barrier_init(barriers.v_come(stage), 1);
-      barrier_init(barriers.v_free(stage), warps);
+      barrier_init(barriers.k_full(stage), 1);
+      barrier_init(barriers.k_empty(stage), warps);
+      barrier_init(barriers.v_full(stage), 1);
+      barrier_init(barriers.v_empty(stage), warps);
     }
     barriers_ready();
   }

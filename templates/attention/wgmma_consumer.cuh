@@ -118,18 +118,18 @@ struct Consumer {
 
   /// Waits for the next Q tile; returns a negative tile after the last one.
   __device__ __forceinline__ TileOfQueries await_queries() const {
-    barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+    barrier_wait(barriers.q_full(q_stage.index), q_stage.parity);
     return reinterpret_cast<const TileOfQueries*>(memory + Tiles::tiles_at)[q_stage.index];
   }
   __device__ __forceinline__ void free_queries() {
     sync_warp();  // all lanes have read the tile's number
-    if (lane == 0) barrier_arrive(barriers.q_free(q_stage.index));
+    if (lane == 0) barrier_arrive(barriers.q_empty(q_stage.index));
     q_stage.next();
   }
 
   /// Waits for K/V tile `index`; with a mask_mod, for the tile that the producer sends next.
   __device__ __forceinline__ KeyTile await_keys(const Work& work, int index) const {
-    barrier_wait(barriers.k_come(k_stage.index), k_stage.parity);
+    barrier_wait(barriers.k_full(k_stage.index), k_stage.parity);
     if constexpr (shape.mask_mod) {
       const SentKeys sent = {reinterpret_cast<const int*>(memory + Tiles::sent_at)[k_stage.index]};
       return {sent.index(), sent.more(), sent.kept(warpgroup)};
@@ -177,14 +177,14 @@ struct Consumer {
     wgmma_commit();
   }
   __device__ __forceinline__ void free_keys() {
-    if (lane == 0) barrier_arrive(barriers.k_free(k_stage.index));
+    if (lane == 0) barrier_arrive(barriers.k_empty(k_stage.index));
     k_stage.next();
   }
 
   /// Issues O += P V, or O = P V for the first tile, so that only tensor cores write O meanwhile. A packed sequence may end
   /// within the first tile: its last `beyond` keys belong to the next sequence.
   __device__ __forceinline__ void multiply_values(bool first, int beyond) {
-    barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
+    barrier_wait(barriers.v_full(v_stage.index), v_stage.parity);
     if constexpr (shape.varlen)
       if (first && beyond > 0) clear_values(beyond);
     const int at = Tiles::v_at + v_stage.index * Tiles::v_bytes;
@@ -222,7 +222,7 @@ struct Consumer {
     pin_weights();
   }
   __device__ __forceinline__ void free_values() {
-    if (lane == 0) barrier_arrive(barriers.v_free(v_stage.index));
+    if (lane == 0) barrier_arrive(barriers.v_empty(v_stage.index));
     v_stage.next();
   }
 
@@ -234,7 +234,7 @@ struct Consumer {
   }
   __device__ __forceinline__ void skip_values(int count) {
     for (int i = 0; i < count; ++i) {
-      barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
+      barrier_wait(barriers.v_full(v_stage.index), v_stage.parity);
       sync_warp();
       free_values();
     }
@@ -444,7 +444,7 @@ struct Consumer {
     for (int r = 0; r < 2; ++r) {
       const int query = results.query + 8 * r;
       const float sum = reduce_lanes<4>(unrounded.rows[r], Sum());
-      const SoftmaxEnd end =
+      const FinalScale end =
           end_of_quad<Element, shape>(attention, tile.head, Rule::factor(attention), results.largest[r], sum);
       if (lane % 4 == 0 && query < sequence.seq_q)
         lse_of<shape>(attention, sequence, tile.batch, tile.head)[query] = end.lse;
@@ -463,7 +463,7 @@ struct Consumer {
         sum = output[shape.head_dim_v / 2 + 2 * r];
       else
         sum = reduce_lanes<4>(softmax.sum[r], Sum());
-      const SoftmaxEnd end =
+      const FinalScale end =
           end_of_quad<Element, shape>(attention, tile.head, Rule::factor(attention), results.largest[r], sum);
       results.scale[r] = end.scale;
       if constexpr (shape.dropout) results.scale[r] = multiply(end.scale, dropout_of(params).factor);

@@ -74,16 +74,16 @@ struct Producer {
   __device__ __forceinline__ void load_keys(const TileOfQueries& tile, int kv_head, const KeyTiles& tiles, int index,
                                             bool more) {
     const int stage = k_stage.index;
-    barrier_wait(barriers.k_free(stage), k_stage.parity ^ 1);
+    barrier_wait(barriers.k_empty(stage), k_stage.parity ^ 1);
     if constexpr (shape.mask_mod)
       reinterpret_cast<int*>(memory + Tiles::sent_at)[stage] = sent_keys<config.consumers>(tiles, index, more).word;
-    load_rows<Tiles::qk_slabs>(Tiles::k_at + stage * Tiles::k_bytes, params.k, barriers.k_come(stage), tile, kv_head, index);
+    load_rows<Tiles::qk_slabs>(Tiles::k_at + stage * Tiles::k_bytes, params.k, barriers.k_full(stage), tile, kv_head, index);
     k_stage.next();
   }
   __device__ __forceinline__ void load_values(const TileOfQueries& tile, int kv_head, int index) {
     const int stage = v_stage.index;
-    barrier_wait(barriers.v_free(stage), v_stage.parity ^ 1);
-    load_rows<Tiles::v_slabs>(Tiles::v_at + stage * Tiles::v_bytes, params.v, barriers.v_come(stage), tile, kv_head, index);
+    barrier_wait(barriers.v_empty(stage), v_stage.parity ^ 1);
+    load_rows<Tiles::v_slabs>(Tiles::v_at + stage * Tiles::v_bytes, params.v, barriers.v_full(stage), tile, kv_head, index);
     v_stage.next();
   }
 
@@ -97,8 +97,8 @@ struct Producer {
         next_tile = tile(number);
       }
     }
-    const uint32 come = barriers.q_come(q_stage.index);
-    barrier_wait(barriers.q_free(q_stage.index), q_stage.parity ^ 1);
+    const uint32 come = barriers.q_full(q_stage.index);
+    barrier_wait(barriers.q_empty(q_stage.index), q_stage.parity ^ 1);
     reinterpret_cast<TileOfQueries*>(memory + Tiles::tiles_at)[q_stage.index] = next_tile;
     if (next_tile.tile < 0)
       barrier_arrive(come);

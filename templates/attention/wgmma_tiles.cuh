@@ -186,21 +186,21 @@ class WholeTiles {
 
 /// The K/V tile in a stage, with a mask_mod: the producer reads the block mask once for all warpgroups.
 struct SentKeys {
-  static constexpr int most_warpgroups = 4;
+  static constexpr int max_warpgroups = 4;
 
   int word;
-  __device__ __forceinline__ int index() const { return word >> (most_warpgroups + 1); }
+  __device__ __forceinline__ int index() const { return word >> (max_warpgroups + 1); }
   /// Returns whether another tile follows for the same queries.
-  __device__ __forceinline__ bool more() const { return (word >> most_warpgroups & 1) != 0; }
+  __device__ __forceinline__ bool more() const { return (word >> max_warpgroups & 1) != 0; }
   /// Returns whether mask_mod keeps all visible pairs of the warpgroup's 64 queries.
   __device__ __forceinline__ bool kept(int warpgroup) const { return (word >> warpgroup & 1) != 0; }
 };
 template <int warpgroups, typename Tiles>
 __device__ __forceinline__ SentKeys sent_keys(const Tiles& tiles, int index, bool more) {
   int word = index << 1 | static_cast<int>(more);
-  word <<= SentKeys::most_warpgroups;
+  word <<= SentKeys::max_warpgroups;
 #pragma unroll
-  for (int group = 0; group < warpgroups; ++group) word |= static_cast<int>(tiles.keeps_all(group, index)) << group;
+  for (int group = 0; group < warpgroups; ++group) word |= static_cast<int>(tiles.all_unmasked(group, index)) << group;
   return {word};
 }
 
@@ -208,12 +208,12 @@ __device__ __forceinline__ SentKeys sent_keys(const Tiles& tiles, int index, boo
 template <int q_stages>
 struct Barriers {
   uint32 base;
-  __device__ __forceinline__ uint32 q_come(int stage) const { return base + 16 * stage; }
-  __device__ __forceinline__ uint32 q_free(int stage) const { return base + 16 * stage + 8; }
-  __device__ __forceinline__ uint32 k_come(int stage) const { return base + 16 * q_stages + 32 * stage; }
-  __device__ __forceinline__ uint32 k_free(int stage) const { return k_come(stage) + 8; }
-  __device__ __forceinline__ uint32 v_come(int stage) const { return k_come(stage) + 16; }
-  __device__ __forceinline__ uint32 v_free(int stage) const { return k_come(stage) + 24; }
+  __device__ __forceinline__ uint32 q_full(int stage) const { return base + 16 * stage; }
+  __device__ __forceinline__ uint32 q_empty(int stage) const { return base + 16 * stage + 8; }
+  __device__ __forceinline__ uint32 k_full(int stage) const { return base + 16 * q_stages + 32 * stage; }
+  __device__ __forceinline__ uint32 k_empty(int stage) const { return k_full(stage) + 8; }
+  __device__ __forceinline__ uint32 v_full(int stage) const { return k_full(stage) + 16; }
+  __device__ __forceinline__ uint32 v_empty(int stage) const { return k_full(stage) + 24; }
 };
 
 }  // namespace tunesmith

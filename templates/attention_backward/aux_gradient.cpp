@@ -85,7 +85,7 @@ std::int64_t aux_smem_bytes(const TypedConfig& config, const Settings& settings)
 std::string aux_config_text(const TypedConfig& config, const Settings& settings) {
   if (settings.daux.empty()) return {};
   const std::string bytes = std::to_string(aux_smem_bytes(config, settings));
-  const std::string why = ", \"the host asks for as much shared memory\");\n";
+  const std::string why = ", \"must equal the shared memory that the host requests\");\n";
   if (config.variant == Variant::simt)
     return "static_assert(tunesmith::AuxSimtTiles<shape, config>::smem_bytes == " + bytes + why;
   const MmaPass pass = aux_pass(settings);
@@ -184,7 +184,7 @@ std::vector<std::vector<std::vector<AuxDerivative>>> aux_derivatives(const Setti
         const std::size_t low = 3 * i * results.keys + j, middle = low + results.keys, high = middle + results.keys;
         const std::int64_t element = results.elements[middle];
         const double derivative = results.values[middle];
-        // The function's own arithmetic, as UserScores::derivatives() has it.
+        // The function's own arithmetic, as in UserScores::derivatives().
         double error = (1 + std::fabs(derivative)) * 0x1p-20;
         for (const std::size_t end : {low, high}) {
           const double other = results.values[end];

@@ -5,7 +5,7 @@
 //           then evaluate score_mod over dual numbers, once for each element that a pair reads
 //   end     writes the sums, or adds them
 //
-// A thread goes along a diagonal of the tile, on which q - k is the same, as positional biases have it. It keeps the sum of
+// A thread goes along a diagonal of the tile: q - k is constant there, as in positional biases. It keeps the sum of
 // neighbouring terms of one element in registers. Where all lanes of a warp have sums of one element, such as a number of a
 // head or of a query, they add them up first.
 //
@@ -24,7 +24,7 @@ namespace tunesmith {
 
 constexpr int aux_threads = 256;  ///< of the first and of the last kernel
 
-/// What the terms kernel does with the sums of its threads.
+/// How the terms kernel uses the sums of its threads.
 enum class AuxPass : int {
   add,      ///< adds them
   largest,  ///< finds the largest of each element
@@ -124,7 +124,7 @@ class AuxSums {
       if (found.element >= 0) add_to(found.element, multiply(score_gradient, found.derivative));
     }
   }
-  /// Adds what is left.
+  /// Adds the remaining sums.
   __device__ __forceinline__ void finish() {
 #pragma unroll
     for (int read = 0; read < kept; ++read) flush(read, elements_[read] >= 0);

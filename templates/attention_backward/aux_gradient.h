@@ -15,9 +15,9 @@
 
 namespace tunesmith::attention_backward {
 
-/// The elements of all arrays with gradients have numbers, those of one array after the other.
+/// Numbers the elements of all arrays with gradients, array by array.
 struct AuxElements {
-  std::array<std::int64_t, attention::most_aux> first{}, lengths{};  ///< of settings.forward.aux; length 0: no gradient
+  std::array<std::int64_t, attention::max_aux> first{}, lengths{};  ///< of settings.forward.aux; length 0: no gradient
   std::int64_t all = 0;
 
   explicit AuxElements(const Settings& settings);
@@ -49,8 +49,8 @@ struct AuxDerivative {
   std::int64_t element = 0;
   attention::Rounded derivative;
 };
-/// Returns those of each score of the queries, evaluated on the device, and at both ends of each score's rounding to bound
-/// the error. Not thread-safe.
+/// Returns the derivatives of each score of the queries. Evaluates them on the device, also at both ends of each score's
+/// rounding to bound the error. Not thread-safe.
 std::vector<std::vector<std::vector<AuxDerivative>>> aux_derivatives(const Settings& settings,
                                                                      std::span<const HostArray> arrays,
                                                                      const Evaluate& evaluate,

@@ -68,7 +68,7 @@ __device__ __forceinline__ void attention_backward_aux_mma(const AttentionBackwa
     sync_block();
     warp.multiply_first(at);
     warp.multiply_second(at);
-    const bool kept = tiles.keeps_all(tile), inside = whole.holds(first_k, first_k + tile_kv - 1);
+    const bool kept = tiles.all_unmasked(tile), inside = whole.holds(first_k, first_k + tile_kv - 1);
 #pragma unroll
     for (int block_of_rows = 0; block_of_rows < blocks; ++block_of_rows) {
       const typename DroppedOf<shape>::template BitsOf<false, tile_kv / 2> drops(dropped, query + 16 * block_of_rows,

@@ -6,7 +6,7 @@
 
 namespace tunesmith {
 
-/// Gradients of the arrays in AttentionParams::aux. Their elements have numbers, those of one array after the other.
+/// Gradients of the arrays in AttentionParams::aux. Their elements are numbered array by array.
 struct AuxGradients {
   float* to[attention_aux_slots];      ///< nullptr: none
   int64 first[attention_aux_slots];    ///< number of the array's first element

@@ -63,7 +63,7 @@ __device__ __forceinline__ void attention_backward_aux_simt(const AttentionBackw
         rows.v(), first_k, sequence.seq_kv, streamed);
     sync_block();
     multiply_rows<Tiles, shape.head_dim_v, Tiles::second_stride>(shared_dout, streamed, gradients);
-    const bool inside = whole.holds(first_k, first_k + config.tile_kv - 1), kept = tiles.keeps_all(tile);
+    const bool inside = whole.holds(first_k, first_k + config.tile_kv - 1), kept = tiles.all_unmasked(tile);
 #pragma unroll
     for (int i = 0; i < Tiles::rows; ++i)
 #pragma unroll

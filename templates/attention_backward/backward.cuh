@@ -11,7 +11,7 @@ struct BackwardShape {
   bool dlse, dsinks, dslopes;
   bool padded;       ///< sequences have rows of statistics in multiples of 128, and blocks add to their parts of dslopes
   int sums_columns;  ///< of dq's float32 sums in the workspace that the first kernel zeroes; 0: none
-  bool counters;     ///< of these sums, or of those that are not zeroed
+  bool counters;     ///< of dq's float32 sums, zeroed or not
   bool accumulate;   ///< gradients are added to what their arrays hold
   bool exact_aux;    ///< gradients of user arrays are summed in integers
 };
@@ -60,7 +60,7 @@ __device__ __forceinline__ RowStatistics statistics_of(const AttentionBackwardPa
   return {workspace_floats(params, params.lse_at) + first, workspace_floats(params, params.delta_at) + first};
 }
 
-/// Where a block of queries, or four warps of 64 keys, store their parts of dslopes[head].
+/// Returns where a block of queries, or four warps of 64 keys, store their parts of dslopes[head].
 __device__ __forceinline__ float* slope_part(const AttentionBackwardParams& params, int batch, int head, int tile) {
   return workspace_floats(params, params.slopes_at) +
          (static_cast<int64>(head) * params.attention.batch + batch) * params.slope_parts + tile * params.parts_of_tile;
@@ -115,8 +115,8 @@ __device__ __forceinline__ KeyRange queries_of(const Visibility<shape>& visibili
   return range;
 }
 
-/// Copies statistics of queries [first, first + count) to shared memory; those of queries that do not exist give no
-/// probability and no gradient.
+/// Copies statistics of queries [first, first + count) to shared memory. Queries from `end` on get statistics that make
+/// probability and gradient 0.
 template <int count, int threads>
 __device__ __forceinline__ void stage_statistics(const RowStatistics& statistics, int first, int end, float* lse,
                                                  float* delta) {

@@ -12,17 +12,17 @@ namespace tunesmith::attention_backward {
 /// Returns simt tiles, the largest first.
 std::vector<TypedConfig> simt_candidates();
 
-/// Returns all combinations of both kernels of mma; those of the best ones come first.
+/// Returns all combinations of both kernels of mma; combinations of the best kernels come first.
 std::vector<TypedConfig> mma_candidates(const Settings& settings);
 
 /// Returns the kernels with wgmma, without head splits.
 std::vector<TypedConfig> wgmma_candidates(const Settings& settings, const DeviceInfo& device);
 
-/// Returns valid kernels with wgmma of which one computes dk and dv and the other one dq.
+/// Returns valid configurations with two wgmma kernels: one computes dk and dv, the other one dq.
 std::vector<TypedConfig> two_kernel_candidates(const Settings& settings, const DeviceInfo& device);
 /// Returns whether wgmma is faster with a kernel of its own for dq: measured on an H100 (NOTES.md, "Two kernels"). Above
-/// head_dim 128 the additions to dq cost more than computing S and dP twice. Otherwise it is for few blocks: the blocks of
-/// both kernels run next to each other, under a causal mask while the longest ones of the first kernel do.
+/// head_dim 128 the additions to dq cost more than computing S and dP twice. Below, it is faster for few blocks: blocks of
+/// both kernels run next to each other, under a causal mask while the longest blocks of the first kernel run.
 bool two_kernels_are_faster(const Settings& settings, const DeviceInfo& device);
 
 /// Returns the head split of a valid configuration with the shortest estimated time. Under a causal mask the longest block

@@ -1,6 +1,7 @@
 // Compares gradients with the float64 reference.
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <exception>
 #include <mutex>
@@ -36,8 +37,8 @@ struct Outcome {
   std::int64_t rows = 0;
   std::string failure;
 
-  /// Compares element `at` of an array. `size`: what the error is relative to; `bound`: of the error before the result is
-  /// rounded to the array's dtype. `place`: returns its name, called for the first wrong one only.
+  /// Compares element `at` of an array. The error is relative to `size`. `bound`: of the error before the result is rounded
+  /// to the array's dtype. `place`: returns its name, called for the first wrong one only.
   template <typename Place>
   void compare(const Place& place, const HostArray& array, std::int64_t at, bool accumulated, double gradient, double size,
                double bound) {
@@ -54,7 +55,7 @@ struct Outcome {
   }
 
  private:
-  /// `size`: what the error is relative to; `bound`: of the error before the result is rounded to `dtype`.
+  /// The error is relative to `size`. `bound`: of the error before the result is rounded to `dtype`.
   template <typename Place>
   void compare(const Place& place, DType dtype, double found, double expected, double size, double bound) {
     double error = 0;
@@ -62,6 +63,8 @@ struct Outcome {
     const double largest = std::fabs(expected) + bound, half_unit = std::isfinite(largest) ? spacing(dtype, largest) / 2 : 0;
     if (std::isnan(expected) || std::isnan(found))
       error = std::isnan(expected) && std::isnan(found) ? 0 : INFINITY;
+    else if (found == expected)
+      error = 0;
     else if (std::isinf(found))
       error = largest > largest_number(dtype) && (found > 0) == (expected > 0) ? 0 : INFINITY;
     else if (const double beyond = std::fabs(found - expected) - half_unit; beyond > 0)
@@ -97,10 +100,10 @@ struct AuxSum {
     ++terms;
   }
 };
-/// Those of all elements. Incomplete: of some query, rounding decides what is masked.
+/// Gradients of all elements. Incomplete, and then sums of slopes, too: rounding decides what is masked for some query.
 struct AuxSums {
   std::vector<AuxSum> elements;
-  bool complete = true;
+  std::atomic<bool> complete{true};
 };
 
 std::string place_of(const char* array, std::int64_t batch, std::int64_t head, std::int64_t position) {
@@ -108,7 +111,7 @@ std::string place_of(const char* array, std::int64_t batch, std::int64_t head, s
          std::to_string(position) + "]";
 }
 
-/// What of a problem is checked: pairs of a batch entry and a key head, and the number of queries and keys checked per head.
+/// The checked part of a problem: pairs of a batch entry and a key head, and queries and keys per head.
 struct Sample {
   std::int64_t pairs = 0, queries = 0, keys = 0;
   bool all = false;
@@ -193,7 +196,7 @@ class Checker {
 
   void check_query(const KeyHead& keys, const QueryHead& queries, std::int64_t query, const Reference::Line& line,
                    std::span<Bounded> slopes, AuxSums& aux, Outcome& outcome) const {
-    if (!line.pairs.empty() && line.pairs.front().undecided) {
+    if (std::ranges::any_of(line.pairs, &PairTerms::undecided)) {
       aux.complete = false;
       return;
     }
@@ -231,7 +234,7 @@ class Checker {
       const auto column = static_cast<std::size_t>(c);
       outcome.compare([&] { return place_of(name, batch, head, position) + " column " + std::to_string(c); }, array, at + c,
                       settings_.accumulate, row.sums[column], row.sizes[column],
-                      row.bounds[column] + row.sizes[column] * (sum_rounding(row.terms) + 0x1p-22) + least_normal);
+                      row.bounds[column] + row.sizes[column] * (sum_rounding(row.terms) + 0x1p-22) + min_normal);
     }
   }
 
@@ -303,11 +306,12 @@ CheckResult ParsedAttentionBackward::check_outputs(std::span<const HostArray> ar
     for (std::size_t h = 0; h < heads; ++h)
       total.compare([&] { return std::string(name) + "[" + std::to_string(h) + "]"; }, *attention::find(arrays, name),
                     static_cast<std::int64_t>(h), settings_.accumulate, sums[h].value, sums[h].size,
-                    sums[h].error + sums[h].size * rounding + least_normal);
+                    sums[h].error + sums[h].size * rounding + min_normal);
   };
   if (sample.all && settings_.dsinks) compare_heads("dsinks", sinks, 0x1p-20);
   // Each thread sums a bounded number of terms before threads and blocks add up their sums.
-  if (sample.all && settings_.dslopes) compare_heads("dslopes", slopes, sum_rounding(4 * forward.seq_kv + 64));
+  if (sample.all && settings_.dslopes && aux.complete)
+    compare_heads("dslopes", slopes, sum_rounding(4 * forward.seq_kv + 64));
 
   if (sample.all && aux.complete)
     for (std::size_t slot = 0; slot < forward.aux.size(); ++slot) {

@@ -1,4 +1,4 @@
-// Completes a configuration of which the user pins some fields.
+// Completes a configuration with some fields pinned by the user.
 
 #include "templates/attention_backward/candidates.h"
 #include "templates/config_values.h"
@@ -14,7 +14,7 @@ Config complete_config(const Config& partial, const Settings& settings, const De
     for (const Variant known : {Variant::simt, Variant::mma, Variant::wgmma})
       if (*variant == Value(std::string(enum_name(known)))) start = default_config(known, settings, device);
   }
-  // The tiles of one kernel say little about those of two.
+  // Good tiles of one kernel say little about good tiles of two.
   if (const Value* const kernels = partial.fields.find("kernels"); kernels != nullptr && start.variant == Variant::wgmma)
     for (const TypedConfig& known : wgmma_candidates(settings, device))
       if (*kernels == Value(std::int64_t{known.kernels}) && start.kernels != known.kernels &&
@@ -24,7 +24,7 @@ Config complete_config(const Config& partial, const Settings& settings, const De
   if (!is_complete<TypedConfig>(partial, start.variant)) config = start.to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   TypedConfig typed = TypedConfig::parse(config);
-  // The default's persistent blocks, fourth warpgroup and head split are no reason to reject what they do not go with.
+  // Drop the default's persistent blocks, fourth warpgroup and head split if they do not fit the pinned fields.
   if (!partial.fields.contains("persistent") && !why_invalid(typed, settings, device).empty()) typed.persistent = false;
   if (!partial.fields.contains("adders") && !why_invalid(typed, settings, device).empty()) typed.adders = false;
   if (!partial.fields.contains("head_split") && !why_invalid(typed, settings, device).empty()) typed.head_split = 0;

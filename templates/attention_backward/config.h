@@ -20,20 +20,20 @@ enum class Variant : std::uint8_t {
   wgmma,  ///< warpgroup MMA and TMA (sm_90a)
 };
 
-/// The two kernels of simt, of mma and of wgmma with kernels=2. The one kernel of wgmma counts as that of keys.
+/// The two kernels of simt, of mma and of wgmma with kernels=2. The only kernel of wgmma counts as `keys`.
 enum class Pass : std::uint8_t {
   keys,     ///< keeps keys: dk and dv
   queries,  ///< keeps queries: dq
 };
 
-/// One kernel of mma, as MmaBackwardConfig has it.
+/// One kernel of mma; see MmaBackwardConfig.
 struct MmaPass {
   int warps = 4, kept = 64, streamed = 32, stages = 2;
   bool split = false;
   bool operator==(const MmaPass&) const = default;
 };
 
-/// What the multiplying warpgroups of wgmma share, as MultiplierRoles has it.
+/// How the multiplying warpgroups of wgmma divide the work; see MultiplierRoles.
 enum class Roles : std::uint8_t {
   keys,       ///< each has 64 of 128 keys
   gradients,  ///< one computes dv of 64 keys, the other one dk
@@ -89,10 +89,10 @@ std::vector<FieldInfo> config_field_infos();
 constexpr std::int64_t slabs(std::int64_t width) { return (width + 63) / 64; }
 /// Returns the columns that the sums of dq have room for in the workspace of wgmma.
 std::int64_t sums_columns(const TypedConfig& config, const Settings& settings);
-/// Returns the key heads of a section (WgmmaKeys): those whose queries, gradients of outputs and sums of dq, if there are
-/// `sums`, fit into half of an L2 cache of 60 MB together, but no fewer than have 1.5 times the blocks, `kv_tiles` each,
-/// that run at the same time. Under a causal mask the last blocks of a section are the shortest; those of the last section
-/// fill the gaps at the end.
+/// Returns the key heads of a section (WgmmaKeys). Their queries, gradients of outputs and, with `sums`, sums of dq fit into
+/// half of an L2 cache of 60 MB. A section has at least 1.5 times the blocks that run at the same time, `kv_tiles` for each
+/// head. Under a causal mask the last blocks of a section are the shortest; in the last section they fill the gaps at the
+/// end.
 std::int32_t heads_per_section(std::int64_t kv_tiles, const Settings& settings, const DeviceInfo& device, bool sums = true);
 
 /// Returns why a well-formed configuration cannot run this problem on this device; empty: it can.

@@ -1,4 +1,4 @@
-// Renders the configuration and the shape, and what the host assumes of the kernels.
+// Renders the configuration, the shape, and assertions of the host's assumptions about the kernels.
 
 #include "templates/attention_backward/constants.h"
 
@@ -57,7 +57,7 @@ std::string wgmma_instructions(const TypedConfig& config, const Settings& settin
 
 std::string config_text(const TypedConfig& config, const Settings& settings) {
   const std::int64_t keys = config.smem_bytes(Pass::keys, settings), queries = config.smem_bytes(Pass::queries, settings);
-  const std::string why = "the host asks for as much shared memory";
+  const std::string why = "must equal the shared memory that the host requests";
   if (config.variant == Variant::mma)
     return mma_text("keys_config", config.keys) + mma_text("queries_config", config.queries) +
            asserts("tunesmith::MmaBackwardTiles<shape, keys_config>::smem_bytes", keys, why) +

@@ -7,8 +7,8 @@
 
 namespace tunesmith::attention_backward {
 
-/// Returns SourceParts::constants: the element type, user functions, shapes, the configuration, and assertions of what the
-/// host assumes.
+/// Returns SourceParts::constants: the element type, user functions, shapes, the configuration, and assertions of the host's
+/// assumptions.
 std::string constants_text(const TypedConfig& config, const Settings& settings);
 
 }  // namespace tunesmith::attention_backward

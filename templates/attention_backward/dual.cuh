@@ -9,7 +9,7 @@
 
 namespace dual_numbers {
 
-/// What `float` means in the differentiated source.
+/// Replaces `float` in the differentiated source.
 struct Dual {
   float value, derivative;
 
@@ -42,8 +42,7 @@ struct Dual {
   }
   /// A function's value, and its derivative by this number.
   __device__ __forceinline__ Dual through(float result, float slope) const { return {result, chain(slope, derivative)}; }
-  /// tanh, of which `result` is the value. Its slope is finite, or NaN if the result is, and needs no test for a derivative
-  /// of 0.
+  /// tanh with the value `result`. Its slope is finite, or NaN if the result is, and needs no test for a derivative of 0.
   __device__ __forceinline__ Dual through_tanh(float result) const {
     return {result, tunesmith::fused_multiply_add(-result, result, 1.0f) * derivative};
   }
@@ -249,7 +248,7 @@ __device__ __forceinline__ Dual erfcf(Dual x) {
 }
 __device__ __forceinline__ Dual erfc(Dual x) { return erfcf(x); }
 
-/// What user functions convert elements of any type with.
+/// Conversions of elements of any type, for user functions.
 __device__ __forceinline__ Dual to_float(Dual x) { return x; }
 
 }  // namespace dual_numbers

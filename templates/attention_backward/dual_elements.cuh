@@ -12,7 +12,7 @@ struct Reads {
   tunesmith::int64 element;  ///< that the wanted one reads
 };
 
-/// An array that gets a gradient. `first`: number of its first element among those of all such arrays.
+/// An array that gets a gradient. `first`: number of its first element; elements of all such arrays are numbered together.
 template <typename Element>
 struct Elements {
   const Element* values;

@@ -9,8 +9,8 @@
 namespace tunesmith::attention_backward {
 namespace {
 
-/// Blocks of a cluster that share the query heads of a key head, how much of the device such clusters fill, and the time
-/// that a block takes over that of one without a cluster, for the same work.
+/// Blocks of a cluster that share the query heads of a key head, the part of the device that such clusters fill, and a
+/// block's time relative to a block without a cluster, for the same work.
 struct SplitCost {
   int head_split;
   double filled, time;

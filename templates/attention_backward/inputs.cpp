@@ -21,7 +21,7 @@ namespace {
 
 const HostArray& named(std::span<const HostArray> arrays, const char* name) { return *attention::find(arrays, name); }
 
-/// Replaces what is not finite: NaN reaches every gradient of a tile that reads it, by definition or not.
+/// Replaces numbers that are not finite: NaN reaches every gradient of a tile that reads it, by definition or not.
 void make_finite(const attention::Settings& settings, Side side, const HostArray& array) {
   attention::over_positions(settings, side, settings.tensor(side),
                             [&](std::int64_t, std::int64_t, std::int64_t, std::int64_t at) {
@@ -96,8 +96,7 @@ void write_exact(const Settings& settings, const attention::Reference& reference
                 static_cast<float>(row.lse));
 }
 
-/// Writes what o and lse would be on average if all scores were normal and independent: for problems that are too large for
-/// the host.
+/// Writes average o and lse for normal, independent scores: for problems that are too large for the host.
 void write_estimate(const Settings& settings, std::span<const HostArray> arrays, std::uint64_t seed,
                     const attention::Reference::Query& query) {
   const attention::Settings& forward = settings.forward;

@@ -19,8 +19,8 @@ namespace {
 std::int64_t counter_words(const TypedConfig& config, const Settings& settings, std::int64_t rows) {
   return config.has_counters(settings) ? 1 + rows / 16 * slabs(settings.forward.head_dim) : 0;
 }
-/// Returns the rows of statistics that a head has. Those of wgmma are loaded by whole Q tiles; packed sequences are padded
-/// as padded_start() in backward.cuh has it.
+/// Returns the rows of statistics that a head has. wgmma loads statistics of full Q tiles; padded_start() in backward.cuh
+/// says how packed sequences are padded.
 std::int64_t statistics_rows(const TypedConfig& config, const Settings& settings) {
   const attention::Settings& forward = settings.forward;
   if (config.variant == Variant::wgmma && forward.varlen) return (forward.total_q / 128 + forward.batch) * 128;

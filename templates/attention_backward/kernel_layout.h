@@ -1,6 +1,6 @@
 #pragma once
-// What the generated kernels of attention's backward pass and their launches agree on: blocks, the kernels' argument, the
-// workspace. Internal to templates/attention_backward.
+// The layout that generated kernels of attention's backward pass and their launches share: blocks, the kernels' argument,
+// the workspace. Internal to templates/attention_backward.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,9 +19,9 @@ inline constexpr std::int64_t prepare_threads = 256, prepare_neighbours = 8, hea
 /// Returns the number of tiles that hold these positions.
 constexpr std::int64_t tiles(std::int64_t positions, std::int64_t tile) { return (positions + tile - 1) / tile; }
 
-/// Returns the rows of a block of the first kernel, as PrepareLanes has them.
+/// Returns the rows of a block of the first kernel; see PrepareLanes.
 std::int64_t prepare_rows(const Settings& settings);
-/// Returns the blocks of the first kernel. The rows of each head are in groups, as prepared_row() has them.
+/// Returns the blocks of the first kernel. The rows of each head are in groups; see prepared_row().
 std::int64_t prepare_blocks(const Settings& settings, const Params& params);
 
 /// Parameter struct of the main kernel, and its part that the prepare and finish kernels take.

@@ -18,8 +18,8 @@ using namespace attention_backward;
 
 namespace {
 
-/// Adds the maps of wgmma: boxes of 64 columns (128 bytes) and as many positions of a head as a tile has, or if two kernels
-/// use the maps, as divide the tiles of both.
+/// Adds the maps of wgmma. Boxes have 64 columns (128 bytes) and the positions of a tile, or, if two kernels use the maps, a
+/// number of positions that divides the tiles of both.
 void use_tensor_maps(const TypedConfig& config, const Settings& settings, LaunchPlan& plan) {
   struct Mapped {
     const char* array;

@@ -4,10 +4,10 @@
 //   keys     a warp keeps 16 or 32 keys: S^T = K Q^T, dP^T = V dO^T, dV += P^T dO, dK += dS^T Q
 //   queries  a warp keeps 16 or 32 queries: S = Q K^T, dP = dO V^T, dQ += dS K
 //
-// S and dP are accumulators whose layout, rounded to 16 bits, is that of the A operand of the products that follow, so that
-// they never leave the registers and warps exchange nothing. The rows that a block keeps and those that it streams are
-// copied asynchronously to swizzled shared memory; rows beyond the end of a sequence are zeros. With two stages the copies
-// of the next tile overlap the products of this one.
+// The accumulators S and dP, rounded to 16 bits, have the layout of the A operand of the products that follow, so they never
+// leave the registers and warps exchange nothing. The rows that a block keeps and those that it streams are copied
+// asynchronously to swizzled shared memory; rows beyond the end of a sequence are zeros. With two stages the copies of the
+// next tile overlap the products of this one.
 //
 // Wide heads: dK and dV together exceed the registers of a warp. With `split`, two warps share keys, and each computes one
 // of the two gradients: five products instead of four.
@@ -57,14 +57,14 @@ struct QueryTiles {
   }
 
  private:
-  /// Goes on to a tile of which some pair may be unmasked.
+  /// Goes on to a tile in which some pair may be unmasked.
   __device__ __forceinline__ void settle() {
     while (head <= last_head) {
       if (first_q >= seen.end) {
         first_q = seen.begin / tile_q * tile_q;
         ++head;
         if (seen.empty()) head = last_head + 1;
-      } else if (!keeps_any<tile_q>(key_tiles(), block.tile)) {
+      } else if (!any_unmasked<tile_q>(key_tiles(), block.tile)) {
         first_q += tile_q;
       } else {
         return;
@@ -126,7 +126,7 @@ __device__ __forceinline__ void attention_backward_keys_mma(const AttentionBackw
   }
   for (int stage = 0; !queries.at_end(); stage = config.stages == 1 ? 0 : 1 - stage) {
     const int head = queries.head, first_q = queries.first_q, at = Tiles::stages_at + stage * Tiles::stage_bytes;
-    const bool kept = queries.key_tiles().keeps_all(block.tile);
+    const bool kept = queries.key_tiles().all_unmasked(block.tile);
     queries.advance();
     async_copy_wait<0>();
     sync_block();
@@ -270,7 +270,7 @@ __device__ __forceinline__ void attention_backward_queries_mma(const AttentionBa
   }
   for (int stage = 0; tile >= tiles.begin(); stage = config.stages == 1 ? 0 : 1 - stage) {
     const int first_k = tile * tile_kv, at = Tiles::stages_at + stage * Tiles::stage_bytes;
-    const bool kept = tiles.keeps_all(tile);
+    const bool kept = tiles.all_unmasked(tile);
     tile = tiles.after(tile);
     async_copy_wait<0>();
     sync_block();

@@ -7,7 +7,7 @@
 
 namespace tunesmith {
 
-/// probability = exp(score - lse); the gradient of the (scaled) dot product is slope * that of the score.
+/// probability = exp(score - lse); the gradient of the (scaled) dot product is slope * the gradient of the score.
 struct Pair {
   float probability, slope;
 };
@@ -22,10 +22,10 @@ __device__ __forceinline__ float gradient_of(const Pair& pair, float product, fl
 
 /// Whether mask_mod keeps any pair of the K/V tile for `tile_q` queries.
 template <int tile_q, typename Tiles>
-__device__ __forceinline__ bool keeps_any(const Tiles& tiles, int index) {
+__device__ __forceinline__ bool any_unmasked(const Tiles& tiles, int index) {
   bool any = false;
 #pragma unroll
-  for (int row = 0; row < (tile_q + mask_tile - 1) / mask_tile; ++row) any = any || tiles.keeps_any(row, index);
+  for (int row = 0; row < (tile_q + mask_tile - 1) / mask_tile; ++row) any = any || tiles.any_unmasked(row, index);
   return any;
 }
 
@@ -44,7 +44,7 @@ class Pairs {
   __device__ __forceinline__ bool counts(int query, int key, bool inside, bool kept) const {
     return scores_.counts(query, key, inside, kept);
   }
-  /// Distance of the positions, as ALiBi has it.
+  /// Distance of the positions, as in ALiBi.
   __device__ __forceinline__ float distance(int query, int key) const {
     return absolute(static_cast<float>(query + visibility().offset - key));
   }

@@ -36,11 +36,11 @@ struct PrepareLanes {
 struct PreparedRow {
   int batch, head, position;  ///< where its query is, or another one that exists
   int64 at;                   ///< its number in the statistics; -1: there is no such row
-  bool there;                 ///< it is a query's
+  bool there;                 ///< the row belongs to a query
 };
 
-/// Returns the row that comes at place `number`: neighbouring positions of one head, then those of the next head, so that a
-/// block reads long pieces of memory whether heads or positions are neighbours there.
+/// Returns row `number`: each prepare_neighbours positions of one head are followed by the same positions of the next head,
+/// so that a block reads long pieces of memory whether heads or positions are neighbours there.
 template <const AttentionShape& shape, const BackwardShape& backward>
 __device__ __forceinline__ PreparedRow prepared_row(const AttentionBackwardParams& params, uint32 number) {
   const AttentionParams& attention = params.attention;
@@ -84,7 +84,7 @@ __device__ __forceinline__ void attention_backward_prepare(const AttentionBackwa
   float lse = Maximum::identity(), dlse = 0.0f;  // of row number `lane`
 #pragma unroll
   for (int r = 0; r < Lanes::rows_of_lane; ++r) {
-    // Rows without a query read those of the first one, so that no branch is in the way of the next loads.
+    // Rows without a query read the first query, so that no branch is in the way of the next loads.
     const PreparedRow row =
         prepared_row<shape, backward>(params, first + r * Lanes::rows_at_once + thread_index() / Lanes::lanes);
     rows[r] = row;

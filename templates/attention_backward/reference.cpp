@@ -131,11 +131,17 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
     score.error += std::fabs(bias) * 0x1p-22;
   }
   score.error += (std::fabs(score.value) + std::fabs(lse)) * 0x1p-22;
-  const double relative = std::expm1(score.error) + 0x1p-21;
+  // Nothing is known of a probability whose score is off by more, unless it is 0 in any case.
+  constexpr double max_error = 16, no_probability = -150;
+  if (score.error > max_error && !(score.value + score.error - lse <= no_probability)) {  // which may be infinite
+    pair.undecided = true;
+    return pair;
+  }
+  const double relative = std::expm1(std::min(score.error, max_error)) + 0x1p-21;
   const double rounding = relative_rounding(forward.dtype), denormal = denormal_rounding(forward.dtype);
   const double p = std::exp(score.value - lse);
   const double kept = forward.dropout > 0 ? dropout_.factor(keys.batch, queries.head, query, key) : 1;
-  pair.probability = Bounded{p, p, p * (relative + rounding) + denormal + least_normal}.times(kept);
+  pair.probability = Bounded{p, p, p * (relative + rounding) + denormal + min_normal}.times(kept);
 
   Dot product = dot(queries.dout.row(query), keys.v.row(key), keys.v.columns);
   product.value *= kept;
@@ -145,7 +151,7 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
       p * difference, p * (product.size + delta.size),
       std::fabs(p * difference) * relative +
           p * (1 + relative) * (product.size * sum_error(keys.v.columns) + delta.error + std::fabs(difference) * 0x1p-22)};
-  pair.score_gradient.error += least_normal * (1 + std::fabs(difference));
+  pair.score_gradient.error += min_normal * (1 + std::fabs(difference));
   // wgmma multiplies with the probability that it has rounded for the product with dout.
   pair.score_gradient.error += (p * rounding + denormal) * std::fabs(difference);
   double slope = 1, slope_error = 0;
@@ -188,8 +194,8 @@ std::vector<std::vector<Reference::Score>> Reference::modified(std::vector<atten
 }
 
 std::int64_t Reference::lines_at_once(std::int64_t pairs) const noexcept {
-  constexpr std::int64_t most_pairs = 1 << 18;
-  return settings_.forward.modified() ? std::max<std::int64_t>(1, most_pairs / std::max<std::int64_t>(pairs, 1)) : 1;
+  constexpr std::int64_t max_pairs = 1 << 18;
+  return settings_.forward.modified() ? std::max<std::int64_t>(1, max_pairs / std::max<std::int64_t>(pairs, 1)) : 1;
 }
 
 std::vector<Reference::Line> Reference::of_queries(const KeyHead& keys, const QueryHead& queries,
@@ -218,7 +224,7 @@ std::vector<Reference::Line> Reference::of_queries(const KeyHead& keys, const Qu
     line.first = rows[i].first_key;
     for (std::size_t j = 0; j < scores[i].size(); ++j) {
       line.pairs.push_back(terms(keys, queries, rows[i].query, line.first + static_cast<std::int64_t>(j), scores[i][j]));
-      line.pairs.back().undecided = rows[i].undecided;
+      line.pairs.back().undecided = line.pairs.back().undecided || rows[i].undecided;
       if (!aux.empty()) line.pairs.back().aux = std::move(aux[i][j]);
     }
   }
@@ -248,7 +254,7 @@ std::vector<Reference::Line> Reference::of_keys(const KeyHead& keys, const Query
   for (Line& line : lines)
     for (PairTerms& pair : line.pairs) {
       pair = terms(keys, queries, rows[at].query, rows[at].first_key, scores[at][0]);
-      pair.undecided = rows[at].undecided;
+      pair.undecided = pair.undecided || rows[at].undecided;
       ++at;
     }
   return lines;
@@ -263,7 +269,8 @@ void Reference::add_sink_gradient(const QueryHead& queries, Bounded& sum) const 
     const Bounded term = queries.delta[i].times(-weight);
     sum.value += term.value;
     sum.size += term.size;
-    sum.error += term.error + std::fabs(term.value) * relative + least_normal * (1 + std::fabs(queries.delta[i].value));
+    sum.error += term.error + (term.value == 0 ? 0 : std::fabs(term.value) * relative) +
+                 min_normal * (1 + std::fabs(queries.delta[i].value));
   }
 }
 

@@ -1,12 +1,12 @@
 #pragma once
-// The float64 reference of attention's backward pass, with a bound of what rounding does to each gradient. Internal to
+// The float64 reference of attention's backward pass, with a bound of each gradient's rounding error. Internal to
 // templates/.
 //
 // Bounds add up what a kernel rounds: dot products and sums of n float32 terms (n * 2^-24 of their magnitudes, twice for
 // tensor cores, which truncate), powers of two (2^-21 and the error of the exponent), and the 16-bit roundings of P and dS
 // (2^-8 or 2^-11 of each, half the least denormal in f16, and float32 results below 2^-126).
 //
-// They hold whatever the roundings are: those of the heads / kv_heads * seq_q terms of a gradient are added as if all had
+// They hold whatever the roundings are: the roundings of a gradient's heads / kv_heads * seq_q terms are added as if all had
 // the worst size and the same sign, with the products of two 16-bit roundings. So a kernel that rounds no more than this is
 // never found to be wrong, in `run` or by the tuner, which use the same bounds. Products of a 16-bit rounding and one of
 // float32 are left out: they are below 2^-8 of terms that are 2^-20 and are counted twice or more generously.
@@ -22,7 +22,7 @@
 namespace tunesmith::attention_backward {
 
 /// Float32 results that are smaller may be flushed to 0.
-inline constexpr double least_normal = 0x1p-126;
+inline constexpr double min_normal = 0x1p-126;
 
 /// Rows of numbers.
 struct Matrix {
@@ -49,12 +49,12 @@ struct GradientRow {
   void add(const Bounded& factor, const double* row);
 };
 
-/// What the backward pass needs of a pair of a query and a key.
+/// Terms of the backward pass for a pair of a query and a key.
 struct PairTerms {
   Bounded probability, score_gradient;
   Bounded gradient;        ///< of the scaled dot product
-  double distance = 0;     ///< as ALiBi has it
-  bool undecided = false;  ///< rounding decides whether the pair is masked
+  double distance = 0;     ///< as in ALiBi
+  bool undecided = false;  ///< rounding decides whether the pair is masked, or what its probability is
   /// Derivatives of the score by elements of arrays that get gradients. Of a query's pairs only.
   std::vector<AuxDerivative> aux{};
 };
@@ -88,13 +88,13 @@ class Reference {
     std::int64_t first = 0;
     std::vector<PairTerms> pairs;
   };
-  /// Return those of consecutive queries or keys. User functions are evaluated for all of them together.
+  /// Return the lines of consecutive queries or keys. User functions are evaluated for all of them together.
   std::vector<Line> of_queries(const KeyHead& keys, const QueryHead& queries, std::span<const std::int64_t> numbers) const;
   std::vector<Line> of_keys(const KeyHead& keys, const QueryHead& queries, std::span<const std::int64_t> numbers) const;
   /// Returns the number of them that a call should get, with `pairs` pairs each: one if there are no user functions.
   std::int64_t lines_at_once(std::int64_t pairs) const noexcept;
 
-  /// Adds what a head's queries of one sequence contribute to dsinks.
+  /// Adds the contribution of a head's queries of one sequence to dsinks.
   void add_sink_gradient(const QueryHead& queries, Bounded& sum) const;
 
  private:

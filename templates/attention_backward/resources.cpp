@@ -84,14 +84,14 @@ int TypedConfig::registers_needed(Pass pass, const attention::Settings& settings
     return separate_dq() ? static_cast<int>(24 + d / 2 + dq_tile_kv) : 0;
   if (variant == Variant::wgmma) {  // of a multiplier; with more than 208, ptxas serializes the products
     const std::int64_t gradients = roles == Roles::keys ? d + d_v : std::max(d, d_v);
-    // Weights that wait next to those of the previous tile's dS.
+    // Weights that wait next to the weights of the previous tile's dS.
     const int waiting = settings.softcap != 0 || !settings.score_mod.empty() || settings.dropout > 0 ? tile_q / 4 : 0;
     return static_cast<int>(24 + gradients / 2 + tile_q / 2 + tile_q / 4) + (settings.alibi ? 8 : 0) +
            (ahead && roles == Roles::keys ? 4 + waiting : 0);
   }
-  std::int64_t registers = 40;  // for what stands around the tiles
+  std::int64_t registers = 40;  // besides the tiles
   if (variant == Variant::simt) {
-    // Gradients, both products, and what they are computed from.
+    // Gradients, both products and operands.
     const std::int64_t down = threads / 16, rows = kept(pass) / down;
     const std::int64_t columns = (pass == Pass::keys ? tile_q : tile_kv) / 16;
     const auto gradient = [&](std::int64_t width) { return rows * ((width / 4 + 15) / 16) * 4; };

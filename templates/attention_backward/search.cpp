@@ -17,7 +17,7 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
       if (effort == Effort::full || ++count <= quick) candidates.push_back(config);
     }
   };
-  // Kernels without tensor cores are never competitive where there are some, and those of mma seldom where wgmma runs.
+  // simt is never competitive where there are tensor cores, mma seldom where wgmma runs.
   const bool hopper = candidates.front().variant == Variant::wgmma;
   if (hopper)
     for (const TypedConfig& other : other_head_splits(candidates.front())) candidates.push_back(other);

@@ -132,7 +132,7 @@ __device__ __forceinline__ void attention_backward_keys_simt(const AttentionBack
     for (int first_q = seen.begin / config.tile_q * config.tile_q; first_q < seen.end; first_q += config.tile_q) {
       const KeyTilesOf<shape, config.tile_q, config.tile_kv> tiles(attention, pairs.visibility(), block.batch, head, first_q,
                                                                    first_q + config.tile_q - 1);
-      if (!keeps_any<config.tile_q>(tiles, block.tile)) continue;
+      if (!any_unmasked<config.tile_q>(tiles, block.tile)) continue;
       const auto stage_queries = [&] {
         stage_rows<config.threads, config.tile_q, shape.head_dim, shape.q_vector, Tiles::streamed_stride>(
             StridedRows<Element>{q, attention.q_strides.seq}, first_q, sequence.seq_q, streamed);
@@ -149,7 +149,7 @@ __device__ __forceinline__ void attention_backward_keys_simt(const AttentionBack
       sync_block();
       multiply_rows<Tiles, shape.head_dim_v, Tiles::second_stride>(shared_v, streamed, gradients);
 
-      const bool kept = tiles.keeps_all(block.tile);
+      const bool kept = tiles.all_unmasked(block.tile);
       const bool inside =
           pairs.visibility().of_all(first_q, first_q + config.tile_q - 1).holds(first_k, first_k + config.tile_kv - 1);
 #pragma unroll
@@ -242,7 +242,7 @@ __device__ __forceinline__ void attention_backward_queries_simt(const AttentionB
     sync_block();
     multiply_rows<Tiles, shape.head_dim_v, Tiles::second_stride>(shared_dout, streamed, gradients);
 
-    const bool inside = whole.holds(first_k, first_k + config.tile_kv - 1), kept = tiles.keeps_all(tile);
+    const bool inside = whole.holds(first_k, first_k + config.tile_kv - 1), kept = tiles.all_unmasked(tile);
 #pragma unroll
     for (int i = 0; i < Tiles::rows; ++i)
 #pragma unroll

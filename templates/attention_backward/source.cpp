@@ -1,4 +1,4 @@
-// Entry points of the generated kernels of attention's backward pass, and what the source says about them.
+// Entry points of the generated kernels of attention's backward pass, and their descriptions in the source.
 
 #include "templates/attention/block_mask.h"
 #include "templates/attention/kernel_source.h"
@@ -79,8 +79,8 @@ SourceParts ParsedAttentionBackward::parts_of(const TypedConfig& typed) const {
   SourceParts parts;
   parts.specialized_for = attention::specialized_for(forward);
   describe(typed, settings, parts);
-  if (mma) parts.least_arch = "sm_80";
-  if (wgmma) parts.least_arch = "sm_90a";
+  if (mma) parts.min_arch = "sm_80";
+  if (wgmma) parts.min_arch = "sm_90a";
   parts.includes = {"attention_backward/" + variant + ".cuh"};
   parts.kernel = "attention_backward_" + std::string(wgmma ? "" : "keys_") + variant;
   parts.constants = constants_text(typed, settings);

@@ -38,20 +38,20 @@
 //              blocks of a cluster share the query heads of a key head, and add dK and dV at the end
 //              (wgmma_head_split.cuh).
 //
-// Persistent   Blocks that stay go through the keys of many (wgmma_persistent.cuh).
+// Persistent   A persistent block goes through the keys of many blocks (wgmma_persistent.cuh).
 //
 // Options      With softcap, score_mod or dropout the factor of dP - delta is not the P of dV. It is kept in 16 bits in the
-//              place of dS. Its sign, or that of P, says which pairs are dropped. The numbers of dropout are computed while
-//              tensor cores compute S. mask_mod: Q tiles of which the block mask leaves nothing are skipped
-//              (MaskedQueryRing), and mask_mod is called in partial tiles only. Packed sequences: the tensor maps end where
-//              the sequence ends, so that TMA reads zeros beyond it and writes nothing there (MapPlace). Statistics and sums
-//              of each sequence begin at a multiple of 128 rows. dslopes: each warp adds its pairs' share to a place of its
-//              own, and the last kernel sums these.
+//              place of dS. Its sign, or the sign of P, says which pairs are dropped. The numbers of dropout are computed
+//              while tensor cores compute S. mask_mod: fully masked Q tiles are skipped (MaskedQueryRing), and mask_mod is
+//              called in partial tiles only. Packed sequences: the tensor maps end where the sequence ends, so that TMA
+//              reads zeros beyond it and writes nothing there (MapPlace). Statistics and sums of each sequence begin at a
+//              multiple of 128 rows. dslopes: each warp adds its pairs' share to a place of its own, and the last kernel
+//              sums these.
 //
 // Limits       At head_dim 128 with 64 x 128 tiles shared memory moves 2950 clocks' worth of data for 2560 clocks of
 //              products. With 64 keys at head_dim 256 the additions to dQ move 0.4 / 64 bytes for each operation.
 //
-// Reference: FlashAttention-3 (arXiv:2407.08608); dQ in a warpgroup of its own, as ThunderKittens has it.
+// Reference: FlashAttention-3 (arXiv:2407.08608); dQ in a warpgroup of its own, as in ThunderKittens.
 #pragma once
 
 #include "attention/unaligned.cuh"
@@ -84,47 +84,47 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
     for (const TensorMap* map : {&params.q, &params.k, &params.v, &params.dout}) prefetch_tensor_map(*map);
     constexpr int warps = 4 * Tiles::multipliers, factor_warps = Tiles::by_gradient ? 4 : warps;
     for (int stage = 0; stage < config.stages; ++stage) {
-      barrier_init(barriers.q_come(stage), 1);
-      barrier_init(barriers.q_free(stage), warps);
-      barrier_init(barriers.dout_come(stage), 1);
-      barrier_init(barriers.dout_free(stage), warps);
+      barrier_init(barriers.q_full(stage), 1);
+      barrier_init(barriers.q_empty(stage), warps);
+      barrier_init(barriers.dout_full(stage), 1);
+      barrier_init(barriers.dout_empty(stage), warps);
     }
     for (int stage = 0; stage < 2; ++stage) {
       if constexpr (!Tiles::separate_dq) {
-        barrier_init(barriers.ds_come(stage), factor_warps);
-        barrier_init(barriers.ds_free(stage), 4);
+        barrier_init(barriers.ds_full(stage), factor_warps);
+        barrier_init(barriers.ds_empty(stage), 4);
       }
       if constexpr (Tiles::by_gradient) {
-        barrier_init(barriers.p_come(stage), 4);
-        barrier_init(barriers.p_free(stage), 4);
+        barrier_init(barriers.p_full(stage), 4);
+        barrier_init(barriers.p_empty(stage), 4);
       }
     }
     if constexpr (config.adders)
       for (int stage = 0; stage < Tiles::sums_stages; ++stage) {
-        barrier_init(barriers.sums_come(stage), 4);
-        barrier_init(barriers.sums_free(stage), 1);
+        barrier_init(barriers.sums_full(stage), 4);
+        barrier_init(barriers.sums_empty(stage), 1);
       }
     if constexpr (config.cluster > 0) {
       for (int stage = 0; stage < 2; ++stage) {
-        barrier_init(barriers.slots_come(stage), 1);
-        barrier_init(barriers.slots_free(stage), 4 * config.cluster);
+        barrier_init(barriers.slots_full(stage), 1);
+        barrier_init(barriers.slots_empty(stage), 4 * config.cluster);
       }
     }
     for (int stage = 0; stage < Tiles::kv_stages; ++stage) {
-      barrier_init(barriers.k_come(stage), 1);
-      barrier_init(barriers.v_come(stage), 1);
+      barrier_init(barriers.k_full(stage), 1);
+      barrier_init(barriers.v_full(stage), 1);
     }
     if constexpr (config.persistent) {
       for (int i = 0; i < 2; ++i) {
-        barrier_init(barriers.k_free(i), 1);
-        barrier_init(barriers.v_free(i), 1);
+        barrier_init(barriers.k_empty(i), 1);
+        barrier_init(barriers.v_empty(i), 1);
         for (int group = 0; group < Tiles::multipliers; ++group) {
           barrier_init(barriers.dv_staged(i, group), 4);
           barrier_init(barriers.dk_staged(i, group), 4);
         }
-        barrier_init(barriers.item_come(i), 1);
+        barrier_init(barriers.item_full(i), 1);
         barrier_init(barriers.dq_done(i), 4);
-        barrier_init(barriers.item_free(i), PersistentItems<shape, config>::readers);
+        barrier_init(barriers.item_empty(i), PersistentItems<shape, config>::readers);
       }
     } else if constexpr (config.ordered)
       *reinterpret_cast<uint32*>(dynamic_shared() + Tiles::ticket_at) =
@@ -135,7 +135,7 @@ __device__ __forceinline__ void attention_backward_wgmma(const WgmmaBackwardPara
     if (warp_index() == Tiles::loading_warp) {
       sync_warp();
       using First = Loader<Element, shape, config>;
-      // Computed again by others, so that no register holds any of it until then.
+      // Others compute it again, so that no register holds it until then.
       const int number = here(block_number<config>(shared + Tiles::ticket_at));
       First(params, shared, First::keys_of(params, number)).begin();
     }

@@ -7,8 +7,8 @@
 
 namespace tunesmith {
 
-/// In place of Loader. What waits for global memory or for other blocks has warps of its own, so that the products of dQ
-/// follow each other:
+/// In place of Loader. Work that waits for global memory or for other blocks has warps of its own, so that the products of
+/// dQ follow each other:
 ///
 ///   multiply_pieces  a warpgroup computes dQ = dS K and leaves pieces of 64 x 64 in two stages of shared memory
 ///   load_tiles       a warp loads K, V, Q and dO
@@ -18,8 +18,8 @@ namespace tunesmith {
 /// and the others wait for that before they add. A thread block claims only when it can store at once, so nobody waits for
 /// one that waits.
 ///
-/// If `ordered`, a piece is added after those of earlier blocks, and counters count complete additions. A warp reads the
-/// counter of its next piece while an addition completes, and announces the addition as soon as it has. Nobody reads the
+/// If `ordered`, a piece is added after the pieces of earlier blocks, and counters count complete additions. A warp reads
+/// the counter of its next piece while an addition completes, and announces the addition as soon as it has. Nobody reads the
 /// sums, only their order matters: an addition is announced after a fence, once it is complete, and the next one is issued
 /// by the thread that has seen the counter.
 ///
@@ -54,15 +54,15 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
       float dq[columns / 2];
       this->template multiply<columns>(dq, Tiles::ds_at + ds_stage * Tiles::ds_bytes + rows * 64 * Tiles::row_bytes,
                                        k_at() + slab * Tiles::kv_slab);
-      barrier_wait(barriers.sums_free(sums.index), sums.parity ^ 1);
+      barrier_wait(barriers.sums_empty(sums.index), sums.parity ^ 1);
       wgmma_wait<0>(dq);
-      if (piece == Tiles::pieces - 1 && lane == 0) barrier_arrive(barriers.ds_free(ds_stage));
+      if (piece == Tiles::pieces - 1 && lane == 0) barrier_arrive(barriers.ds_empty(ds_stage));
       const uint32 to = staged(sums.index) + warp * (columns * 64) + lane * 16;
 #pragma unroll
       for (int j = 0; j < columns / 8; ++j) store_shared(to + j * 512, dq + 4 * j);
       fence_async_shared();
       sync_warp();
-      if (lane == 0) barrier_arrive(barriers.sums_come(sums.index));
+      if (lane == 0) barrier_arrive(barriers.sums_full(sums.index));
       sums.next();
       multiply_piece<piece + 1>(ds_stage, sums);
     }
@@ -73,7 +73,7 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
     Stage<Tiles::sums_stages> sums;
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
-      barrier_wait(barriers.ds_come(ds_stage.index), ds_stage.parity);
+      barrier_wait(barriers.ds_full(ds_stage.index), ds_stage.parity);
       multiply_piece<0>(ds_stage.index, sums);
       ds_stage.next();
     }
@@ -135,7 +135,7 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
       const int part = next.part;
       bool announces = false;
       if (lane == 0) {
-        barrier_wait(barriers.sums_come(stage), parity);
+        barrier_wait(barriers.sums_full(stage), parity);
         const bool first = is_first(next);
         add(part, i % Tiles::pieces, stage, first);
         announces = config.ordered || first;
@@ -144,7 +144,7 @@ struct LoaderWithAdders : Loader<Element, shape, config> {
       if (i + adders < count) next = target_of(i + adders);
       if (lane == 0) {
         store_wait_read<0>();
-        barrier_arrive(barriers.sums_free(stage));
+        barrier_arrive(barriers.sums_empty(stage));
         if (announces) {
           store_wait<0>();
           fence_gpu();

@@ -1,5 +1,5 @@
-// Configurations of wgmma: where each kind of kernel is faster, as measured on an H200 at head_dim 64 and 128, and their
-// order that follows.
+// Configurations of wgmma: where each kind of kernel is faster, measured on an H200 at head_dim 64 and 128, and the
+// resulting order.
 
 #include <algorithm>
 
@@ -46,8 +46,8 @@ std::vector<TypedConfig> cluster_configs(const Settings& settings) {
   return configs;
 }
 
-/// Measured at head_dim 64 without mask_mod: clusters of 2 are faster by a fifth, under a causal mask by a tenth. Those of
-/// 4 are as fast as sums in the workspace at best, those of 8 never.
+/// Measured at head_dim 64 without mask_mod: clusters of 2 are faster by a fifth, under a causal mask by a tenth. Clusters
+/// of 4 are at best as fast as sums in the workspace, clusters of 8 never.
 bool clusters_are_faster(const Settings& settings) {
   return fit_two_blocks(settings.forward) && is_narrow(settings) && settings.forward.mask_mod.empty();
 }
@@ -80,7 +80,7 @@ TypedConfig persistent_config(const Settings& settings) {
 }
 
 /// Measured without options, for two K/V tiles on each multiprocessor or more: at head_dim 64 persistent blocks are 1.02 to
-/// 1.19 times as fast up to `most_keys`, and 1.01 beyond if deterministic and causal; 1.11 with a document mask of 1024
+/// 1.19 times as fast up to `max_keys`, and 1.01 beyond if deterministic and causal; 1.11 with a document mask of 1024
 /// positions, which leaves few tiles. At head_dim 96 and 128 they are slower.
 bool persistent_blocks_are_faster(const Settings& settings, const DeviceInfo& device) {
   const attention::Settings& forward = settings.forward;
@@ -90,8 +90,8 @@ bool persistent_blocks_are_faster(const Settings& settings, const DeviceInfo& de
   if (!is_narrow(settings) || !many || forward.group() > 1) return false;
   const bool causal = forward.bounded_right();
   const bool bf16 = forward.dtype == DType::bf16;  // f16 was not measured, and spills a little more
-  const std::int64_t most_keys = !bf16 ? few_keys : causal ? 4096 : 2048;
-  if (is_plain(forward)) return forward.seq_kv <= most_keys || (bf16 && causal && settings.deterministic);
+  const std::int64_t max_keys = !bf16 ? few_keys : causal ? 4096 : 2048;
+  if (is_plain(forward)) return forward.seq_kv <= max_keys || (bf16 && causal && settings.deterministic);
   const bool masked_alone = !forward.mask_mod.empty() && keeps_scores(forward) && is_dense(forward);
   return bf16 && masked_alone && !settings.deterministic;
 }
@@ -126,7 +126,8 @@ std::vector<TypedConfig> usual_configs(const Settings& settings) {
   return configs;
 }
 
-/// Returns the kernels up to head_dim 128 that compute all gradients. What is faster comes first, and what might be second.
+/// Returns the kernels up to head_dim 128 that compute all gradients. The expected fastest comes first, then likely
+/// alternatives.
 std::vector<TypedConfig> one_kernel_configs(const Settings& settings, const DeviceInfo& device) {
   const bool clusters_first = clusters_are_faster(settings);
   const bool persistent_first = persistent_blocks_are_faster(settings, device);

@@ -9,8 +9,8 @@
 //             blocks when it has read a stage, which every block awaits before it goes on to the next tile of that stage.
 //             So nothing reaches a block after its end.
 //
-// Of each 64 queries, a block owns those of two warps (2 blocks), those of one warp (4), or half of the columns of those of
-// one warp (8). A block without keys, which a short sequence leaves, only receives.
+// Of each 64 queries, a block owns the queries of two warps (2 blocks), of one warp (4), or half of the columns of one
+// warp's queries (8). A block without keys, which a short sequence leaves, only receives.
 #pragma once
 
 #include "attention_backward/wgmma_dq.cuh"
@@ -46,7 +46,7 @@ struct ExchangingLoader : Loader<Element, shape, config> {
   static_assert(blocks == 2 || blocks == 4 || (blocks == 8 && units % 2 == 0), "equal shares");
   static_assert(2 * stage_bytes == Tiles::sums_bytes);
 
-  /// A tile in the order of the cluster: those of one head after the other.
+  /// A tile in the order of the cluster: head by head.
   struct Place {
     int head, tile;
   };
@@ -79,24 +79,24 @@ struct ExchangingLoader : Loader<Element, shape, config> {
   __device__ __forceinline__ Owner owner(int number) const {
     const int block = blocks == 2 ? warp / 2 : blocks == 4 ? warp : 2 * warp + number;
     const int first = rank * slot_bytes + (blocks == 2 ? warp % 2 * own_units * unit_bytes : 0) + lane * 16;
-    return {address_of_rank(shared + Tiles::sums_at + first, block), address_of_rank(barriers.slots_come(0), block)};
+    return {address_of_rank(shared + Tiles::sums_at + first, block), address_of_rank(barriers.slots_full(0), block)};
   }
 
   /// Computes the pieces of a tile from `piece` on and sends them. `loads`: this thread also loads the tile of Q and dO that
   /// follows in this stage.
   template <int piece>
   __device__ __forceinline__ void send_pieces(const Ring& ahead, Stage<config.stages>& stage, int ds_stage, int slots,
-                                              uint32 free_parity, bool loads, const Owner (&to)[owners]) const {
+                                              uint32 empty_parity, bool loads, const Owner (&to)[owners]) const {
     if constexpr (piece < Tiles::pieces) {
       constexpr int rows = piece % Tiles::row_blocks, slab = Tiles::slab_of(piece), columns = Tiles::columns_of(piece);
       float dq[columns / 2];
       this->template multiply<columns>(dq, Tiles::ds_at + ds_stage * Tiles::ds_bytes + rows * 64 * Tiles::row_bytes,
                                        Tiles::k_at + slab * Tiles::kv_slab);
       if (piece == 0 && loads) this->reload(ahead, stage);
-      if (piece == 0) barrier_wait(barriers.slots_free(slots), free_parity);
+      if (piece == 0) barrier_wait(barriers.slots_empty(slots), empty_parity);
       sync_warp();
       wgmma_wait<0>(dq);
-      if (piece == Tiles::pieces - 1 && lane == 0) barrier_arrive(barriers.ds_free(ds_stage));
+      if (piece == Tiles::pieces - 1 && lane == 0) barrier_arrive(barriers.ds_empty(ds_stage));
 #pragma unroll
       for (int j = 0; j < columns / 8; ++j) {
         const int unit = slab * 4 + j / 2, number = unit / own_units;
@@ -104,11 +104,11 @@ struct ExchangingLoader : Loader<Element, shape, config> {
         send_async(to[number].slot + slots * stage_bytes + at, bits_of(dq[4 * j]), bits_of(dq[4 * j + 1]),
                    bits_of(dq[4 * j + 2]), bits_of(dq[4 * j + 3]), to[number].barrier + slots * 16);
       }
-      send_pieces<piece + 1>(ahead, stage, ds_stage, slots, free_parity, loads, to);
+      send_pieces<piece + 1>(ahead, stage, ds_stage, slots, empty_parity, loads, to);
     }
   }
 
-  /// Adds what the blocks `from` have sent of this block's share of a tile, and writes it.
+  /// Adds the parts that the blocks `from` have sent for this block's share of a tile, and writes the sum.
   __device__ __forceinline__ void receive(const Place& place, uint32 from, int slots) const {
     const AttentionParams& attention = params.backward.attention;
     if (config.accumulate && from == 0) return;
@@ -173,7 +173,7 @@ struct ExchangingLoader : Loader<Element, shape, config> {
     // Who sends the tile before, this tile, and the next one.
     uint32 before = 0, now = all > 0 ? senders(visibility, coming) : 0;
     int done = 0;            // tiles that this block has sent
-    uint32 come_parity = 0;  // bit i: of stage i
+    uint32 full_parity = 0;  // bit i: of stage i
     expect(0, now);
 #pragma unroll 1
     for (int i = 0; i <= all; ++i) {
@@ -182,19 +182,19 @@ struct ExchangingLoader : Loader<Element, shape, config> {
       const uint32 next = more ? senders(visibility, coming) : 0;
       const int slots = i & 1, others = slots ^ 1;  // stages of this tile, and of those before and after
       if ((now >> rank & 1) != 0) {
-        barrier_wait(barriers.ds_come(done & 1), parity_of(done));
+        barrier_wait(barriers.ds_full(done & 1), parity_of(done));
         send_pieces<0>(ahead, stage, done & 1, slots, parity_of(i) ^ 1, loads && done + config.stages < count, to);
         stage.next();
         ahead.next();
         // The multipliers may overwrite K.
         if (++done == count) arrive_threads(1, Tiles::threads);
       } else if (i < all) {
-        barrier_wait(barriers.slots_free(slots), parity_of(i) ^ 1);
+        barrier_wait(barriers.slots_empty(slots), parity_of(i) ^ 1);
       }
       if (i > 0) {
         if (before != 0) {
-          barrier_wait_cluster(barriers.slots_come(others), come_parity >> others & 1);
-          come_parity ^= 1u << others;
+          barrier_wait_cluster(barriers.slots_full(others), full_parity >> others & 1);
+          full_parity ^= 1u << others;
         }
         receive(late, before, others);
         advance_place(late);
@@ -202,7 +202,7 @@ struct ExchangingLoader : Loader<Element, shape, config> {
       if (more) {
         expect(others, next);
         sync_warp();
-        if (i > 0 && lane < blocks) barrier_arrive_cluster(address_of_rank(barriers.slots_free(others), lane));
+        if (i > 0 && lane < blocks) barrier_arrive_cluster(address_of_rank(barriers.slots_empty(others), lane));
       }
       before = now;
       now = next;
@@ -215,7 +215,7 @@ struct ExchangingLoader : Loader<Element, shape, config> {
   /// Not for a tile that nobody sends: its phase would end at once, and the next one before all threads have waited.
   __device__ __forceinline__ void expect(int slots, uint32 from) const {
     if (warp == 0 && lane == 0 && from != 0)
-      barrier_arrive_expecting(barriers.slots_come(slots), count_bits(from) * slot_bytes);
+      barrier_arrive_expecting(barriers.slots_full(slots), count_bits(from) * slot_bytes);
   }
 };
 

@@ -21,7 +21,7 @@ struct HeadSplit {
   static constexpr int wider = shape.head_dim > shape.head_dim_v ? shape.head_dim : shape.head_dim_v;
   static_assert(Tiles::q_at + threads * wider / 2 * 4 <= Tiles::ds_at, "the sums of a block fit into the place of Q and dO");
 
-  const int rank, thread;  ///< thread: among those of all multipliers
+  const int rank, thread;  ///< thread: counted over all multipliers
 
   /// Takes part in the barriers of combine(). All other threads.
   static __device__ __forceinline__ void attend() {
@@ -42,7 +42,7 @@ struct HeadSplit {
       there[i * threads] = {
           {bits_of(sums[4 * i]), bits_of(sums[4 * i + 1]), bits_of(sums[4 * i + 2]), bits_of(sums[4 * i + 3])}};
   }
-  /// Adds what another block has sent.
+  /// Adds the sums that another block has sent.
   template <int count>
   __device__ __forceinline__ void receive(float (&sums)[count]) const {
     const Bits<16>* const here = reinterpret_cast<const Bits<16>*>(dynamic_shared() + Tiles::q_at) + thread;
@@ -71,7 +71,7 @@ struct HeadSplit {
 #pragma unroll
     for (int distance = 2; distance < blocks; distance *= 2) {
       const bool takes_part = (rank & (distance - 1)) < 2;
-      sync_cluster();  // what came before has been read
+      sync_cluster();  // earlier sums have been read
       if (takes_part && (rank & distance) != 0) {
         if (odd)
           send(dk, rank - distance);

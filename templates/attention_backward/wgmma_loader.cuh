@@ -63,41 +63,41 @@ struct Loader {
   }
   __device__ __forceinline__ void load_q(const Ring& ring, int stage, int more_bytes = 0) const {
     load_queries<Tiles::qk_slabs>(ring, stage, Tiles::q_at, params.q, Tiles::lse_at, params.backward.lse_at,
-                                  barriers.q_come(stage), more_bytes);
+                                  barriers.q_full(stage), more_bytes);
   }
   __device__ __forceinline__ void load_dout(const Ring& ring, int stage, int more_bytes = 0) const {
     load_queries<Tiles::v_slabs>(ring, stage, Tiles::dout_at, params.dout, Tiles::delta_at, params.backward.delta_at,
-                                 barriers.dout_come(stage), more_bytes);
+                                 barriers.dout_full(stage), more_bytes);
   }
 
   /// Loads a tile of Q and dO as soon as the stage is free. One thread.
   __device__ __forceinline__ void reload(const Ring& ring, const Stage<config.stages>& stage) const {
-    barrier_wait(barriers.dout_free(stage.index), stage.parity);
+    barrier_wait(barriers.dout_empty(stage.index), stage.parity);
     load_dout(ring, stage.index);
-    barrier_wait(barriers.q_free(stage.index), stage.parity);
+    barrier_wait(barriers.q_empty(stage.index), stage.parity);
     load_q(ring, stage.index);
   }
 
   /// Loads K, V and the first tile of Q and dO, in the order in which they are needed. One thread.
   __device__ __forceinline__ void load_keys(const Ring& ring) const {
     constexpr int k_bytes = Tiles::qk_slabs * Tiles::kv_slab, v_bytes = Tiles::v_slabs * Tiles::kv_slab;
-    const uint32 k_come = Tiles::loads_early ? barriers.q_come(0) : barriers.k_come();
-    const uint32 v_come = Tiles::loads_early ? barriers.dout_come(0) : barriers.v_come();
+    const uint32 k_full = Tiles::loads_early ? barriers.q_full(0) : barriers.k_full();
+    const uint32 v_full = Tiles::loads_early ? barriers.dout_full(0) : barriers.v_full();
     const MapPlace place =
         map_place<shape>(params.backward.attention.seq_kv, sequence.kv_start, sequence.seq_kv, keys.batch, keys.first_k);
     if constexpr (Tiles::loads_early)
       load_q(ring, 0, k_bytes);
     else
-      barrier_arrive_expecting(k_come, k_bytes);
-    load_slabs<Tiles::qk_slabs, Tiles::tile_kv, Tiles::kv_box>(shared + Tiles::k_at, params.k, k_come, L2Hint::evict_first,
+      barrier_arrive_expecting(k_full, k_bytes);
+    load_slabs<Tiles::qk_slabs, Tiles::tile_kv, Tiles::kv_box>(shared + Tiles::k_at, params.k, k_full, L2Hint::evict_first,
                                                                place, keys.kv_head);
     if constexpr (Tiles::loads_early) {
       load_dout(ring, 0, v_bytes);
     } else {
       load_q(ring, 0);
-      barrier_arrive_expecting(v_come, v_bytes);
+      barrier_arrive_expecting(v_full, v_bytes);
     }
-    load_slabs<Tiles::v_slabs, Tiles::tile_kv, Tiles::kv_box>(shared + Tiles::v_at, params.v, v_come, L2Hint::evict_first,
+    load_slabs<Tiles::v_slabs, Tiles::tile_kv, Tiles::kv_box>(shared + Tiles::v_at, params.v, v_full, L2Hint::evict_first,
                                                               place, keys.kv_head);
     if constexpr (!Tiles::loads_early) load_dout(ring, 0);
   }
@@ -217,7 +217,7 @@ struct Loader {
     else if constexpr (config.ordered && piece == 0)
       start_tile(sums);
     wgmma_wait<0>(dq);
-    if (piece == Tiles::pieces - 1 && lane == 0) barrier_arrive(barriers.ds_free(ds_stage));
+    if (piece == Tiles::pieces - 1 && lane == 0) barrier_arrive(barriers.ds_empty(ds_stage));
     if constexpr (Tiles::by_gradient) {
 #pragma unroll
       for (int j = 0; j < columns / 8; ++j) reduce_add(sums.to + j * 128 + lane * 4, dq + 4 * j);
@@ -252,7 +252,7 @@ struct Loader {
       Sums sums;
 #pragma unroll 1
       for (int i = 0; i < count; ++i) {
-        barrier_wait(barriers.ds_come(ds_stage.index), ds_stage.parity);
+        barrier_wait(barriers.ds_full(ds_stage.index), ds_stage.parity);
         take_pieces<0>(ring, ahead, stage, ds_stage.index, loads && i + config.stages < count, sums);
         ds_stage.next();
         stage.next();

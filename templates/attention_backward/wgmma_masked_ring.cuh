@@ -8,12 +8,12 @@
 
 namespace tunesmith {
 
-/// A QueryRing without the tiles of which mask_mod keeps no pair. Each lane reads the block mask of another tile, so all
-/// lanes of a warp call the constructor and next() together.
+/// A QueryRing without the tiles that mask_mod fully masks. Each lane reads the block mask of another tile, so all lanes of
+/// a warp call the constructor and next() together.
 template <const AttentionShape& shape, int tile_q, int tile_kv, bool ordered, int head_split>
 class MaskedQueryRing {
  public:
-  /// `own_k`: the first of the 64 keys that keeps_all() is about.
+  /// `own_k`: the first of the 64 keys that all_unmasked() is about.
   __device__ __forceinline__ MaskedQueryRing(const AttentionParams& params, const Visibility<shape>& visibility,
                                              const WgmmaKeys& keys, int own_k)
       : params_(params),
@@ -53,7 +53,7 @@ class MaskedQueryRing {
   __device__ __forceinline__ int first_q() const { return tile_ * tile_q; }
   __device__ __forceinline__ int offset() const { return offset_; }
   /// Returns whether mask_mod keeps all visible pairs of the tile and the 64 keys.
-  __device__ __forceinline__ bool keeps_all() const { return (whole_ >> tile_ % 32 & 1) != 0; }
+  __device__ __forceinline__ bool all_unmasked() const { return (whole_ >> tile_ % 32 & 1) != 0; }
   /// As QueryRing::earlier_blocks().
   __device__ __forceinline__ uint32 earlier_blocks() const {
     int blocks = 0;

@@ -35,8 +35,8 @@ struct Multiplier {
   /// The derivative of P by the dot product is not P, or not the P of the product with dO. It is kept where dS will be, or
   /// sent to the other warpgroup.
   static constexpr bool has_slopes = Tiles::is_modified || shape.dropout;
-  /// With dropout, the sign of the derivative says whether the pair is dropped, or that of P, which is 0 then: derivatives
-  /// of score_mod have signs, and the gradient of an ALiBi slope needs P.
+  /// With dropout, a sign says whether the pair is dropped: the sign of P, which is 0 then, or of the derivative.
+  /// Derivatives of score_mod have signs, and the gradient of an ALiBi slope needs P.
   static constexpr bool signed_weights = shape.dropout && (shape.score_mod || (shape.softcap && config.slopes));
   /// Dropped pairs add to the gradient of an ALiBi slope while their P is known.
   static constexpr bool early_slopes = shape.dropout && Tiles::is_modified && config.slopes;
@@ -205,7 +205,7 @@ struct Multiplier {
 
   // The gradient of the ALiBi slope: a warp's sum of the pairs of one head goes to its own place in the workspace, which the
   // first kernel has zeroed. Sums of several heads, and of a head that the ring visits twice, follow each other.
-  /// Position of the first query of this thread, relative to that of its first key.
+  /// Position of this thread's first query relative to its first key.
   __device__ __forceinline__ int position_of(const Ring& ring, const WgmmaKeys& keys) const {
     return ring.first_q() + lane % 4 * 2 + ring.offset() - (keys.first_k + 64 * rows() + 16 * warp + lane / 4);
   }
@@ -228,14 +228,14 @@ struct Multiplier {
   /// Stores dS, transposed back, for the product with K, unless another kernel computes it.
   __device__ __forceinline__ void send_factors() {
     if constexpr (Tiles::separate_dq) return;
-    barrier_wait(barriers.ds_free(ds_stage.index), ds_stage.parity ^ 1);
+    barrier_wait(barriers.ds_empty(ds_stage.index), ds_stage.parity ^ 1);
     const int chunk = 2 * warp + (lane >> 3 & 1), row = (lane >> 4) * 8 + (lane & 7);
     const uint32 to = shared + Tiles::ds_at + ds_stage.index * Tiles::ds_bytes + rows() * Tiles::q_slab +
                       row * Tiles::row_bytes + (chunk ^ (lane & 7)) * 16;
 #pragma unroll
     for (int step = 0; step < steps; ++step) store_matrices_transposed(to + step * 2048, factors[step]);
     fence_async_shared();
-    arrive(barriers.ds_come(ds_stage.index));
+    arrive(barriers.ds_full(ds_stage.index));
     ds_stage.next();
   }
   __device__ __forceinline__ void arrive(uint32 barrier) const {
@@ -245,17 +245,17 @@ struct Multiplier {
 
   /// Sends P, or its derivative by the dot product, or both, to the warpgroup that computes dS of the same pairs.
   __device__ __forceinline__ void send_weights() {
-    barrier_wait(barriers.p_free(p_stage.index), p_stage.parity ^ 1);
+    barrier_wait(barriers.p_empty(p_stage.index), p_stage.parity ^ 1);
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
       store_shared(weights_at() + step * 2048, has_slopes && !Tiles::both_kinds ? factors[step] : weights[step]);
       if constexpr (Tiles::both_kinds) store_shared(weights_at() + Tiles::p_bytes + step * 2048, factors[step]);
     }
-    arrive(barriers.p_come(p_stage.index));
+    arrive(barriers.p_full(p_stage.index));
     p_stage.next();
   }
   __device__ __forceinline__ void receive_weights() {
-    barrier_wait(barriers.p_come(p_stage.index), p_stage.parity);
+    barrier_wait(barriers.p_full(p_stage.index), p_stage.parity);
 #pragma unroll
     for (int step = 0; step < steps; ++step) {
       const Bits<16> words = load_shared<16>(weights_at() + step * 2048);
@@ -267,7 +267,7 @@ struct Multiplier {
         for (int i = 0; i < 4; ++i) factors[step][i] = slopes.word[i];
       }
     }
-    arrive(barriers.p_free(p_stage.index));
+    arrive(barriers.p_empty(p_stage.index));
     p_stage.next();
   }
   __device__ __forceinline__ uint32 weights_at() const {
@@ -288,7 +288,7 @@ struct Multiplier {
     }
     fence_async_shared();
   }
-  /// Writes a gradient of 64 keys, by way of the shared memory of their rows of K or V.
+  /// Writes a gradient of 64 keys, through the shared memory of their rows of K or V.
   template <int width>
   __device__ __forceinline__ void write(const float (&sums)[width / 2], float factor, int at, const TensorMap& map,
                                         const WgmmaKeys& keys) {
@@ -315,8 +315,8 @@ struct Multiplier {
     }
   }
 
-  /// Waits until no warpgroup reads what dK replaces, or K and V of both. Without dQ, warpgroups of 64 keys read their own
-  /// rows only.
+  /// Waits until no warpgroup reads the tiles that dK replaces, or K and V of both. Without dQ, warpgroups of 64 keys read
+  /// their own rows only.
   __device__ __forceinline__ void await_readers() const {
     if constexpr (!Tiles::separate_dq && !Tiles::dk_in_q_tiles)
       sync_threads(1, Tiles::threads);
@@ -339,50 +339,50 @@ struct Multiplier {
     for (int i = 0; i < shape.head_dim_v / 2; ++i) dv[i] = 0.0f;
     const int count = ring.count();
     if (count > 0) {
-      if constexpr (!Tiles::loads_early) barrier_wait(barriers.k_come(Tiles::kv_stage(item)), Tiles::kv_parity(item));
+      if constexpr (!Tiles::loads_early) barrier_wait(barriers.k_full(Tiles::kv_stage(item)), Tiles::kv_parity(item));
       if constexpr (config.ahead) {
-        barrier_wait(barriers.q_come(0), 0);
+        barrier_wait(barriers.q_full(0), 0);
         multiply_queries();
         wgmma_wait<0>(scores);
       }
-      if constexpr (!Tiles::loads_early) barrier_wait(barriers.v_come(Tiles::kv_stage(item)), Tiles::kv_parity(item));
+      if constexpr (!Tiles::loads_early) barrier_wait(barriers.v_full(Tiles::kv_stage(item)), Tiles::kv_parity(item));
 #pragma unroll 1
       for (int left = count - 1; left >= 0; --left) {
         if constexpr (!config.ahead) {
-          barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+          barrier_wait(barriers.q_full(q_stage.index), q_stage.parity);
           multiply_queries();
         }
         const Dropped dropped = dropped_pairs(ring, keys);
         if constexpr (!config.ahead) wgmma_wait<0>(scores);
         if constexpr (early_slopes) {
           start_head(ring.head(), keys);
-          barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
+          barrier_wait(barriers.dout_full(dout_stage.index), dout_stage.parity);
         }
         exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), dropped, ring.first_q(),
-                     keys.first_k + 64 * rows(), ring.keeps_all());
-        barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
+                     keys.first_k + 64 * rows(), ring.all_unmasked());
+        barrier_wait(barriers.dout_full(dout_stage.index), dout_stage.parity);
         multiply_gradients();
         accumulate(dv, weights, Tiles::dout_at + dout_stage.index * Tiles::dout_bytes);
         wgmma_wait<1>(gradients);
         differentiate(ring, keys);
         wgmma_wait<0>(dv);
         pin_all(weights);
-        arrive(barriers.dout_free(dout_stage.index));
+        arrive(barriers.dout_empty(dout_stage.index));
         dout_stage.next();
         accumulate(dk, factors, Tiles::q_at + q_stage.index * Tiles::q_bytes);
         send_factors();
-        const uint32 q_free = barriers.q_free(q_stage.index);
+        const uint32 q_empty = barriers.q_empty(q_stage.index);
         q_stage.next();
         if constexpr (config.ahead) {
           // After the last tile a product that nobody reads: a branch around it would serialize all products.
-          if (left > 0) barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+          if (left > 0) barrier_wait(barriers.q_full(q_stage.index), q_stage.parity);
           multiply_queries();
           wgmma_wait<1>(dk);
         } else {
           wgmma_wait<0>(dk);
         }
         pin_all(factors);
-        arrive(q_free);
+        arrive(q_empty);
         if constexpr (config.ahead) wgmma_wait<0>(scores);
         ring.next();
       }
@@ -415,25 +415,25 @@ struct Multiplier {
 #pragma unroll
     for (int i = 0; i < shape.head_dim_v / 2; ++i) dv[i] = 0.0f;
     if (const int count = ring.count(); count > 0) {
-      barrier_wait(barriers.k_come(), 0);
-      barrier_wait(barriers.q_come(0), 0);
+      barrier_wait(barriers.k_full(), 0);
+      barrier_wait(barriers.q_full(0), 0);
       multiply_queries();
       wgmma_wait<0>(scores);
 #pragma unroll 1
       for (int left = count - 1; left >= 0; --left) {
         exponentiate(Pairs<shape, Modification>(attention, sequence, keys.batch, ring.head()), dropped_pairs(ring, keys),
-                     ring.first_q(), keys.first_k, ring.keeps_all());
-        arrive(barriers.q_free(q_stage.index));
+                     ring.first_q(), keys.first_k, ring.all_unmasked());
+        arrive(barriers.q_empty(q_stage.index));
         q_stage.next();
-        barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
+        barrier_wait(barriers.dout_full(dout_stage.index), dout_stage.parity);
         accumulate(dv, weights, Tiles::dout_at + dout_stage.index * Tiles::dout_bytes);
         send_weights();
         // After the last tile a product that nobody reads: a branch around it would serialize all products.
-        if (left > 0) barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+        if (left > 0) barrier_wait(barriers.q_full(q_stage.index), q_stage.parity);
         multiply_queries();
         wgmma_wait<1>(dv);
         pin_all(weights);
-        arrive(barriers.dout_free(dout_stage.index));
+        arrive(barriers.dout_empty(dout_stage.index));
         dout_stage.next();
         wgmma_wait<0>(scores);
         ring.next();
@@ -453,24 +453,24 @@ struct Multiplier {
 #pragma unroll
     for (int i = 0; i < shape.head_dim / 2; ++i) dk[i] = 0.0f;
     if (const int count = ring.count(); count > 0) {
-      barrier_wait(barriers.v_come(), 0);
-      barrier_wait(barriers.dout_come(0), 0);
+      barrier_wait(barriers.v_full(), 0);
+      barrier_wait(barriers.dout_full(0), 0);
       multiply_gradients();
       wgmma_wait<0>(gradients);
 #pragma unroll 1
       for (int left = count - 1; left >= 0; --left) {
         receive_weights();
         differentiate(ring, keys);
-        arrive(barriers.dout_free(dout_stage.index));
+        arrive(barriers.dout_empty(dout_stage.index));
         dout_stage.next();
-        barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);
+        barrier_wait(barriers.q_full(q_stage.index), q_stage.parity);
         accumulate(dk, factors, Tiles::q_at + q_stage.index * Tiles::q_bytes);
         send_factors();
-        if (left > 0) barrier_wait(barriers.dout_come(dout_stage.index), dout_stage.parity);
+        if (left > 0) barrier_wait(barriers.dout_full(dout_stage.index), dout_stage.parity);
         multiply_gradients();
         wgmma_wait<1>(dk);
         pin_all(factors);
-        arrive(barriers.q_free(q_stage.index));
+        arrive(barriers.q_empty(q_stage.index));
         q_stage.next();
         wgmma_wait<0>(gradients);
         ring.next();

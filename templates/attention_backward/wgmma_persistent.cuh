@@ -1,6 +1,6 @@
 // Persistent blocks of attention_backward/wgmma.cuh, one for each multiprocessor. A block takes the number of one K/V tile
 // after the other from a counter, in the order in which the hardware would start blocks (WgmmaKeys). The next tile's loads
-// overlap the last products and the stores of the tile before, and no block has to start or to end.
+// overlap the last products and the stores of the previous tile, and no block starts or ends in between.
 //
 //   load_tiles     the loading warp takes the numbers, hands them to the other warps in two slots, and loads K, V, Q and dO.
 //                  Head dimensions up to 64 leave room for a second K and V; otherwise they are loaded when dK and dV are
@@ -8,8 +8,8 @@
 //   store_keys     the last warp of the fourth warpgroup stores dK and dV, which the multipliers leave in the place of K
 //                  and V.
 //
-// All others do for each number what they do for the only one of another block. The stages of Q, dO, dS and of the pieces of
-// dQ go on from one number to the next.
+// All other warps process each number as a block of its own would. The stages of Q, dO, dS and of the pieces of dQ go on
+// from one number to the next.
 #pragma once
 
 #include "attention_backward/wgmma_adders.cuh"
@@ -33,13 +33,13 @@ struct PersistentItems {
   __device__ __forceinline__ uint32 ticket() const { return shared + Tiles::ticket_at + 4 * slot.index; }
   /// Waits for the next number. Returns false if there is none.
   __device__ __forceinline__ bool take() const {
-    barrier_wait(barriers.item_come(slot.index), slot.parity);
+    barrier_wait(barriers.item_full(slot.index), slot.parity);
     return block_number<config>(ticket()) >= 0;
   }
   /// Lets the slot be overwritten. All lanes.
   __device__ __forceinline__ void release() {
     sync_warp();
-    if (lane_index() == 0) barrier_arrive(barriers.item_free(slot.index));
+    if (lane_index() == 0) barrier_arrive(barriers.item_empty(slot.index));
     slot.next();
   }
 };
@@ -77,7 +77,7 @@ struct PersistentLoader {
       for (int left = work.ring().count(); left > 0; --left, ++tile) {
         const uint32 piece = tile * Tiles::pieces;
         Stage<Tiles::sums_stages> sums{static_cast<int>(piece % 2), piece / 2 % 2};
-        barrier_wait(barriers.ds_come(static_cast<int>(tile % 2)), tile / 2 % 2);
+        barrier_wait(barriers.ds_full(static_cast<int>(tile % 2)), tile / 2 % 2);
         work.template multiply_piece<0>(static_cast<int>(tile % 2), sums);
       }
       sync_warp();
@@ -107,13 +107,13 @@ struct PersistentLoader {
     const MapPlace place = map_place<shape>(params.backward.attention.seq_kv, work.sequence.kv_start, work.sequence.seq_kv,
                                             work.keys.batch, work.keys.first_k);
     const uint32 at = work.shared + kv * Tiles::kv_bytes;
-    barrier_wait(barriers.v_free(kv), parity);
-    barrier_arrive_expecting(barriers.v_come(kv), Tiles::v_slabs * Tiles::kv_slab);
-    load_slabs<Tiles::v_slabs, Tiles::tile_kv, Tiles::kv_box>(at + Tiles::v_at, params.v, barriers.v_come(kv),
+    barrier_wait(barriers.v_empty(kv), parity);
+    barrier_arrive_expecting(barriers.v_full(kv), Tiles::v_slabs * Tiles::kv_slab);
+    load_slabs<Tiles::v_slabs, Tiles::tile_kv, Tiles::kv_box>(at + Tiles::v_at, params.v, barriers.v_full(kv),
                                                               L2Hint::evict_first, place, work.keys.kv_head);
-    barrier_wait(barriers.k_free(kv), parity);
-    barrier_arrive_expecting(barriers.k_come(kv), Tiles::qk_slabs * Tiles::kv_slab);
-    load_slabs<Tiles::qk_slabs, Tiles::tile_kv, Tiles::kv_box>(at + Tiles::k_at, params.k, barriers.k_come(kv),
+    barrier_wait(barriers.k_empty(kv), parity);
+    barrier_arrive_expecting(barriers.k_full(kv), Tiles::qk_slabs * Tiles::kv_slab);
+    load_slabs<Tiles::qk_slabs, Tiles::tile_kv, Tiles::kv_box>(at + Tiles::k_at, params.k, barriers.k_full(kv),
                                                                L2Hint::evict_first, place, work.keys.kv_head);
   }
   __device__ __forceinline__ void load_tiles() const {
@@ -122,10 +122,10 @@ struct PersistentLoader {
     const bool loads = elect_one();
 #pragma unroll 1
     for (int number = take_number();; slot.next()) {
-      barrier_wait(barriers.item_free(slot.index), slot.parity ^ 1);
+      barrier_wait(barriers.item_empty(slot.index), slot.parity ^ 1);
       if (lane == 0) {
         store_shared_word(shared + Tiles::ticket_at + 4 * slot.index, static_cast<uint32>(number));
-        barrier_arrive(barriers.item_come(slot.index));
+        barrier_arrive(barriers.item_full(slot.index));
       }
       sync_warp();
       if (number < 0) return;
@@ -136,9 +136,9 @@ struct PersistentLoader {
 #pragma unroll 1
       for (int i = 0; i < count; ++i) {
         if (loads) {
-          barrier_wait(barriers.dout_free(stage.index), stage.parity ^ 1);
+          barrier_wait(barriers.dout_empty(stage.index), stage.parity ^ 1);
           work.load_dout(ring, stage.index);
-          barrier_wait(barriers.q_free(stage.index), stage.parity ^ 1);
+          barrier_wait(barriers.q_empty(stage.index), stage.parity ^ 1);
           work.load_q(ring, stage.index);
           if (i == 0) load_keys(work, slot);
         }
@@ -189,7 +189,7 @@ struct PersistentLoader {
                     work.keys.first_k + 64 * group);
       }
       store_wait_read<0>();
-      barrier_arrive(barriers.v_free(kv));
+      barrier_arrive(barriers.v_empty(kv));
 #pragma unroll 1
       for (int group = 0; group < Tiles::multipliers; ++group) {
         barrier_wait(barriers.dk_staged(items.slot.index, group), items.slot.parity);
@@ -197,7 +197,7 @@ struct PersistentLoader {
                     work.keys.first_k + 64 * group);
       }
       store_wait_read<0>();
-      barrier_arrive(barriers.k_free(kv));
+      barrier_arrive(barriers.k_empty(kv));
     }
   }
 
@@ -228,8 +228,8 @@ struct PersistentMultiplier : Multiplier<Element, shape, Modification, config> {
 #pragma unroll 1
     for (; items.take(); items.release(), this->item.next()) {
       if (!this->sum(items.ticket())) {  // the place of the gradients is free when K and V have come
-        barrier_wait(this->barriers.k_come(Tiles::kv_stage(this->item)), Tiles::kv_parity(this->item));
-        barrier_wait(this->barriers.v_come(Tiles::kv_stage(this->item)), Tiles::kv_parity(this->item));
+        barrier_wait(this->barriers.k_full(Tiles::kv_stage(this->item)), Tiles::kv_parity(this->item));
+        barrier_wait(this->barriers.v_full(Tiles::kv_stage(this->item)), Tiles::kv_parity(this->item));
       }
       if constexpr (config.slopes) this->slope_head = -1;
       this->template stage_rows<shape.head_dim_v>(this->dv, Base::DroppedPairs::factor_of(&this->params.backward.dropout),

@@ -6,9 +6,9 @@
 //                dQ += dS K. Rows are queries, so dS is an A operand in registers, and lse and delta are two numbers of a
 //                thread. dP runs during the exponentials. S of the next tile follows dQ without a gap.
 //
-// Nothing is summed in the workspace: a block writes its rows of dQ once, and they have the same bits in each run. The price
-// is that S and dP are computed twice, seven products instead of five. Blocks begin while the last ones of the first kernel
-// run: they need nothing of it, but wait for its end before theirs.
+// Nothing is summed in the workspace: a block writes its rows of dQ once, and they have the same bits in each run. In return
+// S and dP are computed twice: seven products instead of five. Blocks start while the last blocks of the first kernel run:
+// they need none of its results, but wait for its end before they end.
 #pragma once
 
 #include "attention/wgmma_tiles.cuh"
@@ -34,7 +34,7 @@ struct WgmmaQueriesTiles {
   // With a mask_mod, which tile a stage of K holds (SentKeys).
   static constexpr int sent_at = barriers_at + 8 * (2 + 2 * k_stages + 2 * v_stages);
   static constexpr int smem_bytes = sent_at + (shape.mask_mod ? 4 * k_stages : 0);
-  // Rows of the boxes of tensor maps, which are those of the first kernel.
+  // Rows of the boxes of tensor maps; both kernels have the same maps.
   static constexpr int q_box = WgmmaBackwardTiles<shape, config>::q_box, kv_box = WgmmaBackwardTiles<shape, config>::kv_box;
 };
 
@@ -42,16 +42,16 @@ struct WgmmaQueriesTiles {
 template <int k_stages, int v_stages>
 struct QueriesBarriers {
   uint32 base;
-  __device__ __forceinline__ uint32 q_come() const { return base; }
-  __device__ __forceinline__ uint32 dout_come() const { return base + 8; }
-  __device__ __forceinline__ uint32 k_come(int stage) const { return base + 16 + 16 * stage; }
-  __device__ __forceinline__ uint32 k_free(int stage) const { return base + 24 + 16 * stage; }
-  __device__ __forceinline__ uint32 v_come(int stage) const { return k_come(k_stages + stage); }
-  __device__ __forceinline__ uint32 v_free(int stage) const { return k_free(k_stages + stage); }
+  __device__ __forceinline__ uint32 q_full() const { return base; }
+  __device__ __forceinline__ uint32 dout_full() const { return base + 8; }
+  __device__ __forceinline__ uint32 k_full(int stage) const { return base + 16 + 16 * stage; }
+  __device__ __forceinline__ uint32 k_empty(int stage) const { return base + 24 + 16 * stage; }
+  __device__ __forceinline__ uint32 v_full(int stage) const { return k_full(k_stages + stage); }
+  __device__ __forceinline__ uint32 v_empty(int stage) const { return k_empty(k_stages + stage); }
 };
 
-/// What all threads of a block know: its queries, in the sections of WgmmaKeys. Within a section the last queries, which see
-/// most keys under a causal mask, come first.
+/// State of a block, known to all its threads: its queries, in the sections of WgmmaKeys. Within a section the last queries,
+/// which see most keys under a causal mask, come first.
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaQueries {
   using Tiles = WgmmaQueriesTiles<shape, config>;
@@ -122,21 +122,21 @@ struct QueriesProducer : WgmmaQueries<shape, config> {
     const typename Base::KeyTiles tiles = this->key_tiles();
     Stage<Tiles::k_stages> k_stage;
     Stage<Tiles::v_stages> v_stage;
-    load_queries<Tiles::qk_slabs>(Tiles::q_at, params.q, barriers.q_come());
+    load_queries<Tiles::qk_slabs>(Tiles::q_at, params.q, barriers.q_full());
     bool first = true;
     for (int index = tiles.last(), following; index >= tiles.begin(); index = following) {
       following = tiles.after(index);
-      barrier_wait(barriers.k_free(k_stage.index), k_stage.parity ^ 1);
+      barrier_wait(barriers.k_empty(k_stage.index), k_stage.parity ^ 1);
       if constexpr (shape.mask_mod)
         reinterpret_cast<int*>(dynamic_shared() + Tiles::sent_at)[k_stage.index] =
             sent_keys<Tiles::consumers>(tiles, index, following >= tiles.begin()).word;
-      load_keys<Tiles::qk_slabs>(Tiles::k_at + k_stage.index * Tiles::k_bytes, params.k, barriers.k_come(k_stage.index),
+      load_keys<Tiles::qk_slabs>(Tiles::k_at + k_stage.index * Tiles::k_bytes, params.k, barriers.k_full(k_stage.index),
                                  index);
       k_stage.next();
-      if (first) load_queries<Tiles::v_slabs>(Tiles::dout_at, params.dout, barriers.dout_come());
+      if (first) load_queries<Tiles::v_slabs>(Tiles::dout_at, params.dout, barriers.dout_full());
       first = false;
-      barrier_wait(barriers.v_free(v_stage.index), v_stage.parity ^ 1);
-      load_keys<Tiles::v_slabs>(Tiles::v_at + v_stage.index * Tiles::v_bytes, params.v, barriers.v_come(v_stage.index),
+      barrier_wait(barriers.v_empty(v_stage.index), v_stage.parity ^ 1);
+      load_keys<Tiles::v_slabs>(Tiles::v_at + v_stage.index * Tiles::v_bytes, params.v, barriers.v_full(v_stage.index),
                                 index);
       v_stage.next();
     }
@@ -193,23 +193,23 @@ struct QueriesConsumer : WgmmaQueries<shape, config> {
   }
   /// Waits for K of a tile: with a mask_mod, for the one that the producer sends next.
   __device__ __forceinline__ KeyTile await_keys(const typename Base::KeyTiles& tiles, int index) const {
-    barrier_wait(barriers.k_come(k_stage.index), k_stage.parity);
+    barrier_wait(barriers.k_full(k_stage.index), k_stage.parity);
     if constexpr (shape.mask_mod) {
       const SentKeys sent = {reinterpret_cast<const int*>(dynamic_shared() + Tiles::sent_at)[k_stage.index]};
       return {sent.index(), sent.more(), sent.kept(group)};
     }
     return {index, index > tiles.begin(), true};
   }
-  /// Waits for the first tile that this warpgroup sees, and releases those before it unread.
+  /// Waits for the first tile that this warpgroup sees, and releases earlier tiles unread.
   __device__ __forceinline__ KeyTile await_first_keys(const typename Base::KeyTiles& tiles) {
     KeyTile found = await_keys(tiles, tiles.last());
     if constexpr (shape.bounded_left || shape.bounded_right) {
       const KeyRange own = key_tiles_of_own();
       while (found.more && found.index >= own.end && !own.empty()) {
-        arrive(barriers.k_free(k_stage.index));
+        arrive(barriers.k_empty(k_stage.index));
         k_stage.next();
-        barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
-        arrive(barriers.v_free(v_stage.index));
+        barrier_wait(barriers.v_full(v_stage.index), v_stage.parity);
+        arrive(barriers.v_empty(v_stage.index));
         v_stage.next();
         found = await_keys(tiles, found.index - 1);
       }
@@ -313,23 +313,23 @@ struct QueriesConsumer : WgmmaQueries<shape, config> {
     const Pairs<shape, Modification> pairs(attention, sequence, tile.batch, tile.head);
 #pragma unroll
     for (int i = 0; i < shape.head_dim / 2; ++i) dq[i] = 0.0f;
-    barrier_wait(barriers.q_come(), 0);
+    barrier_wait(barriers.q_full(), 0);
     KeyTile now = await_first_keys(tiles);
     multiply_keys();
-    barrier_wait(barriers.dout_come(), 0);
+    barrier_wait(barriers.dout_full(), 0);
     wgmma_wait<0>(scores);
     for (bool more = true; more;) {
-      barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);
+      barrier_wait(barriers.v_full(v_stage.index), v_stage.parity);
       multiply_values();
       const Dropped dropped(DroppedPairs(&params.backward.dropout, tile.batch, tile.head), query,
                             now.index * keys + lane % 4 * 2);
       exponentiate(pairs, now.index * keys, now.kept);
       wgmma_wait<0>(gradients);
-      arrive(barriers.v_free(v_stage.index));
+      arrive(barriers.v_empty(v_stage.index));
       v_stage.next();
       differentiate(dropped);
       accumulate();
-      const uint32 k_free = barriers.k_free(k_stage.index);
+      const uint32 k_empty = barriers.k_empty(k_stage.index);
       k_stage.next();
       // After the last tile a product that nobody reads: a branch around it would serialize all products.
       more = now.more;
@@ -337,10 +337,10 @@ struct QueriesConsumer : WgmmaQueries<shape, config> {
       multiply_keys();
       wgmma_wait<1>(dq);
       pin_factors();
-      arrive(k_free);
+      arrive(k_empty);
       wgmma_wait<0>(scores);
     }
-    await_last_kernel();  // what follows this kernel may need what that one has written
+    await_last_kernel();  // the kernel after this one may need the previous kernel's results
     write();
   }
 
@@ -391,11 +391,11 @@ __device__ __forceinline__ void attention_backward_queries_wgmma(const WgmmaBack
   if (thread_index() == 0) {
     for (const TensorMap* map : {&params.q, &params.k, &params.v, &params.dout}) prefetch_tensor_map(*map);
     constexpr int warps = 4 * Tiles::consumers;
-    barrier_init(queries.barriers.q_come(), 1);
-    barrier_init(queries.barriers.dout_come(), 1);
-    for (int stage = 0; stage < Tiles::k_stages + Tiles::v_stages; ++stage) {  // those of V follow those of K
-      barrier_init(queries.barriers.k_come(stage), 1);
-      barrier_init(queries.barriers.k_free(stage), warps);
+    barrier_init(queries.barriers.q_full(), 1);
+    barrier_init(queries.barriers.dout_full(), 1);
+    for (int stage = 0; stage < Tiles::k_stages + Tiles::v_stages; ++stage) {  // V's barriers follow K's
+      barrier_init(queries.barriers.k_full(stage), 1);
+      barrier_init(queries.barriers.k_empty(stage), warps);
     }
     barriers_ready();
   }

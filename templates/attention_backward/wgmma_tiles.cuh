@@ -14,7 +14,7 @@
 
 namespace tunesmith {
 
-/// What the two multiplying warpgroups of a block share.
+/// How the two multiplying warpgroups of a block divide the work.
 enum class MultiplierRoles : int {
   keys,       ///< each has 64 of 128 keys and computes all of dK and dV for them
   gradients,  ///< both have the same 64 keys: one computes S and dV, the other one dP and dK
@@ -39,7 +39,7 @@ struct WgmmaBackwardConfig {
 
 template <const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaBackwardTiles {
-  static constexpr int multipliers = 2, threads = 128 * (multipliers + 1);  ///< of all warpgroups but that of `adders`
+  static constexpr int multipliers = 2, threads = 128 * (multipliers + 1);  ///< of all warpgroups except `adders`
   static constexpr int loading_warp = config.adders ? threads / 32 : 0;
   static constexpr bool last_first = config.ordered && shape.bounded_right;
   static constexpr bool separate_dq = config.dq_tile_q > 0;  ///< another kernel computes dQ
@@ -47,8 +47,8 @@ struct WgmmaBackwardTiles {
   static constexpr bool in_order = config.ordered || config.cluster > 0 || separate_dq;
   static constexpr int head_split = config.head_split;
   static constexpr bool by_gradient = config.roles == MultiplierRoles::gradients;
-  /// The first loads start before the threads of the block meet, K on the barrier of the first Q tile and V on that of dO.
-  /// It is not done where ptxas was measured to schedule the other products worse than is gained.
+  /// The first loads start before the threads of the block meet: K on the barrier of the first Q tile, V on the barrier of
+  /// dO. Not where ptxas then schedules the other products so much worse that measurements show no gain.
   static constexpr bool loads_early = !config.persistent && config.cluster == 0 && !by_gradient && !separate_dq &&
                                       ((config.adders && !config.ordered) || (config.stages == 3 && shape.bounded_right));
   static constexpr int tile_q = config.tile_q, tile_kv = by_gradient ? 64 : 64 * multipliers;
@@ -67,7 +67,7 @@ struct WgmmaBackwardTiles {
     return kv_stages > 1 ? item.parity : static_cast<uint32>(item.index);
   }
   static constexpr int dout_at = q_at + config.stages * q_bytes;
-  /// dK is stored by way of the last Q tiles, which both multipliers have read when they end, while dQ still needs K. At
+  /// dK is stored through the last Q tiles: both multipliers have read them when they end, while dQ still needs K. At
   /// head_dim 64 this was slower.
   static constexpr bool dk_in_q_tiles =
       !by_gradient && !separate_dq && !config.persistent && config.cluster == 0 && qk_slabs > 1;
@@ -84,8 +84,8 @@ struct WgmmaBackwardTiles {
   static constexpr bool both_kinds = by_gradient && ((is_modified && config.slopes) || (shape.score_mod && shape.dropout));
   static constexpr int p_stages = both_kinds ? 1 : 2;
   static constexpr int p_at = ds_at + 2 * ds_bytes, p_bytes = by_gradient ? tile_q / 16 * 128 * 16 : 0;
-  // dQ is computed in pieces of 64 queries and up to 64 columns. Up to two of them wait for their addition to global memory,
-  // unless they are added from registers, for want of shared memory.
+  // dQ is computed in pieces of 64 queries and up to 64 columns. Up to two of them wait for their addition to global memory.
+  // Without enough shared memory they are added from registers.
   static constexpr int row_blocks = tile_q / 64, pieces = row_blocks * qk_slabs, piece_bytes = 64 * 64 * 4;
   static __device__ __forceinline__ constexpr int slab_of(int piece) { return piece / row_blocks; }
   static __device__ __forceinline__ constexpr int columns_of(int piece) {
@@ -112,26 +112,26 @@ struct WgmmaBackwardTiles {
 template <int stages>
 struct BackwardBarriers {
   uint32 base;
-  __device__ __forceinline__ uint32 q_come(int stage) const { return base + 32 * stage; }
-  __device__ __forceinline__ uint32 q_free(int stage) const { return base + 32 * stage + 8; }
-  __device__ __forceinline__ uint32 dout_come(int stage) const { return base + 32 * stage + 16; }
-  __device__ __forceinline__ uint32 dout_free(int stage) const { return base + 32 * stage + 24; }
-  __device__ __forceinline__ uint32 k_come(int stage = 0) const { return base + 32 * stages + 80 * stage; }
-  __device__ __forceinline__ uint32 v_come(int stage = 0) const { return base + 32 * stages + 8 + 80 * stage; }
-  __device__ __forceinline__ uint32 ds_come(int stage) const { return base + 32 * stages + 16 + 16 * stage; }
-  __device__ __forceinline__ uint32 ds_free(int stage) const { return base + 32 * stages + 24 + 16 * stage; }
-  __device__ __forceinline__ uint32 p_come(int stage) const { return base + 32 * stages + 48 + 16 * stage; }
-  __device__ __forceinline__ uint32 p_free(int stage) const { return base + 32 * stages + 56 + 16 * stage; }
-  // Where p_come and p_free are not used.
-  __device__ __forceinline__ uint32 sums_come(int stage) const { return p_come(stage); }
-  __device__ __forceinline__ uint32 sums_free(int stage) const { return p_free(stage); }
-  __device__ __forceinline__ uint32 slots_come(int stage) const { return base + 32 * stages + 80 + 16 * stage; }
-  __device__ __forceinline__ uint32 slots_free(int stage) const { return base + 32 * stages + 88 + 16 * stage; }
+  __device__ __forceinline__ uint32 q_full(int stage) const { return base + 32 * stage; }
+  __device__ __forceinline__ uint32 q_empty(int stage) const { return base + 32 * stage + 8; }
+  __device__ __forceinline__ uint32 dout_full(int stage) const { return base + 32 * stage + 16; }
+  __device__ __forceinline__ uint32 dout_empty(int stage) const { return base + 32 * stage + 24; }
+  __device__ __forceinline__ uint32 k_full(int stage = 0) const { return base + 32 * stages + 80 * stage; }
+  __device__ __forceinline__ uint32 v_full(int stage = 0) const { return base + 32 * stages + 8 + 80 * stage; }
+  __device__ __forceinline__ uint32 ds_full(int stage) const { return base + 32 * stages + 16 + 16 * stage; }
+  __device__ __forceinline__ uint32 ds_empty(int stage) const { return base + 32 * stages + 24 + 16 * stage; }
+  __device__ __forceinline__ uint32 p_full(int stage) const { return base + 32 * stages + 48 + 16 * stage; }
+  __device__ __forceinline__ uint32 p_empty(int stage) const { return base + 32 * stages + 56 + 16 * stage; }
+  // Where p_full and p_empty are not used.
+  __device__ __forceinline__ uint32 sums_full(int stage) const { return p_full(stage); }
+  __device__ __forceinline__ uint32 sums_empty(int stage) const { return p_empty(stage); }
+  __device__ __forceinline__ uint32 slots_full(int stage) const { return base + 32 * stages + 80 + 16 * stage; }
+  __device__ __forceinline__ uint32 slots_empty(int stage) const { return base + 32 * stages + 88 + 16 * stage; }
   // Of persistent blocks, which have no slots.
-  __device__ __forceinline__ uint32 k_free(int stage) const { return base + 32 * stages + 96 + 16 * stage; }
-  __device__ __forceinline__ uint32 v_free(int stage) const { return base + 32 * stages + 104 + 16 * stage; }
-  __device__ __forceinline__ uint32 item_come(int slot) const { return base + 32 * stages + 128 + 56 * slot; }
-  __device__ __forceinline__ uint32 item_free(int slot) const { return base + 32 * stages + 136 + 56 * slot; }
+  __device__ __forceinline__ uint32 k_empty(int stage) const { return base + 32 * stages + 96 + 16 * stage; }
+  __device__ __forceinline__ uint32 v_empty(int stage) const { return base + 32 * stages + 104 + 16 * stage; }
+  __device__ __forceinline__ uint32 item_full(int slot) const { return base + 32 * stages + 128 + 56 * slot; }
+  __device__ __forceinline__ uint32 item_empty(int slot) const { return base + 32 * stages + 136 + 56 * slot; }
   __device__ __forceinline__ uint32 dq_done(int slot) const { return base + 32 * stages + 144 + 56 * slot; }
   __device__ __forceinline__ uint32 dv_staged(int slot, int group) const {
     return base + 32 * stages + 152 + 56 * slot + 16 * group;
@@ -141,10 +141,9 @@ struct BackwardBarriers {
   }
 };
 
-/// Registers of a thread of each warpgroup: three have 504 together, four 512. With a mask_mod, all of them go through the
-/// block mask, and those of persistent blocks through many keys, for which 32 and 88 are too few. Multipliers of short head
-/// dimensions spare 16, or 8 where ptxas would spill more of theirs than it saves. A loader that does not compute dQ needs
-/// few.
+/// Registers of a thread of each warpgroup: three have 504 together, four 512. 32 and 88 are too few with a mask_mod, where
+/// all warpgroups go through the block mask, and for persistent blocks, which go through many keys. Multipliers of short
+/// head dimensions spare 16, or 8 where ptxas would spill more than that saves. A loader that does not compute dQ needs few.
 template <typename Element, const AttentionShape& shape, const WgmmaBackwardConfig& config>
 struct WgmmaBackwardRegisters {
   using Tiles = WgmmaBackwardTiles<shape, config>;
@@ -164,8 +163,8 @@ struct WgmmaBackwardRegisters {
   static_assert(2 * multiplier + loader + (config.adders ? helper : 0) == (config.adders ? 512 : 504));
 };
 
-/// Returns the number of the block's keys, see WgmmaKeys. If blocks wait for each other, that is the number in which they
-/// began, which is in shared memory, as are the numbers of persistent blocks.
+/// Returns the number of the block's keys, see WgmmaKeys. If blocks wait for each other, it counts them in the order of
+/// their starts. Shared memory holds it then, and the numbers of persistent blocks.
 template <const WgmmaBackwardConfig& config>
 __device__ __forceinline__ int block_number(uint32 ticket) {
   if constexpr (config.head_split > 0) return static_cast<int>(block_index() / config.head_split);
@@ -216,7 +215,7 @@ __device__ __forceinline__ void multiply_slabs(float (&products)[count], const M
   wgmma_commit();
 }
 
-/// First row of a sequence's statistics, and sums, among those of all heads.
+/// First row of a sequence's statistics and sums; rows of all heads are counted together.
 template <const AttentionShape& shape>
 __device__ __forceinline__ int64 first_row_of(const AttentionBackwardParams& params, const Sequence& sequence, int batch,
                                               int head) {
@@ -230,7 +229,7 @@ struct SectionPlace {
   int batch, head, first;
 
   /// Of block `number`, if each of `heads` heads of `batches` batch entries has `tiles` tiles of `size` positions. Takes
-  /// parameters of the kernel by reference, which registers then do not hold.
+  /// kernel parameters by reference, so that they stay out of registers.
   __device__ __forceinline__ SectionPlace(int per_section, int batches, const int& heads, const int& tiles, int size,
                                           int number, bool last_first) {
     // The first section may have fewer heads than the others: the long blocks of a small last one would begin late.
@@ -261,7 +260,7 @@ struct WgmmaKeys {
   }
 };
 
-/// The query heads of a block: those of its key head, or if the blocks of a cluster share them (`head_split`), a part.
+/// The query heads of a block: all heads of its key head, or a part if the blocks of a cluster share them (`head_split`).
 template <int head_split>
 __device__ __forceinline__ int first_query_head(const AttentionParams& params, int kv_head) {
   const int group = params.heads / params.kv_heads;
@@ -282,11 +281,11 @@ __device__ __forceinline__ int query_heads(const AttentionParams& params) {
 template <const AttentionShape& shape, typename Tiles, bool ordered>
 using RingOf = typename AttentionFeatures<shape>::template Ring<Tiles::tile_q, Tiles::tile_kv, ordered, Tiles::head_split>;
 
-/// The Q tiles that see some of a block's keys, those of one head after the other, in a ring. Without a mask, blocks start
-/// at different tiles, so that they do not add to the same sums of dQ at the same time. If the additions are ordered, all
-/// begin with their first tile, and no block waits for one that begins later: additions are in the order of the keys, or,
-/// where later keys have later first tiles, such as under a causal mask, in the opposite order. There a block is always
-/// ahead of the one that waits for it.
+/// The Q tiles that see some of a block's keys, head by head, in a ring. Without a mask, blocks start at different tiles, so
+/// that they do not add to the same sums of dQ at the same time. If the additions are ordered, all begin with their first
+/// tile, and no block waits for one that begins later: additions are in the order of the keys, or, where later keys have
+/// later first tiles, such as under a causal mask, in the opposite order. There a block is always ahead of the one that
+/// waits for it.
 template <const AttentionShape& shape, int tile_q, int tile_kv, bool ordered, int head_split>
 class QueryRing {
  public:
@@ -315,8 +314,8 @@ class QueryRing {
   __device__ __forceinline__ int first_q() const { return tile_ * tile_q; }
   /// Visibility::offset.
   __device__ __forceinline__ int offset() const { return offset_; }
-  /// As MaskedQueryRing::keeps_all().
-  __device__ __forceinline__ bool keeps_all() const { return true; }
+  /// As MaskedQueryRing::all_unmasked().
+  __device__ __forceinline__ bool all_unmasked() const { return true; }
   /// Number of blocks that add to the sums of this tile before this block does.
   __device__ __forceinline__ uint32 earlier_blocks() const {
     using Seen = Visibility<shape>;

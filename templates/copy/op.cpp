@@ -128,7 +128,7 @@ SourceParts ParsedCopy::parts_of(const CopyConfig& typed) const {
   parts.kernel = shape_.write ? "copy" : "read_maxima";
   parts.algorithm = shape_.write ? "one read of each input and one write" : "one read; the maximum of each tile is written";
   parts.threads = std::to_string(typed.vectors) + " 16-byte loads in flight per thread";
-  if (is_eviction(typed.load) || is_eviction(typed.store)) parts.least_arch = "sm_80";
+  if (is_eviction(typed.load) || is_eviction(typed.store)) parts.min_arch = "sm_80";
   parts.specialized_for = {{"specialized for", std::string(tunesmith::name(shape_.dtype)) +
                                                    (shape_.inputs == 2 ? ", sum of two arrays" : ", one array") +
                                                    (shape_.write ? "" : ", only read")},

@@ -31,13 +31,13 @@ struct CopyProblem {
 
 template <DescribedAs<CopyProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const CopyArrays& arrays, Visitor& v) {
-  constexpr std::int64_t most_elements = std::int64_t{1} << 50;
-  v.field("elements", p.elements, {.meaning = "elements of each array", .range = {0, most_elements}, .required = true});
+  constexpr std::int64_t max_elements = std::int64_t{1} << 50;
+  v.field("elements", p.elements, {.meaning = "elements of each array", .range = {0, max_elements}, .required = true});
   v.field("dtype", p.dtype, {.meaning = "element type", .choices = float_dtypes});
   v.field("inputs", p.inputs, {.meaning = "1: y = a; 2: y = a + b", .range = {1, 2}});
   v.field("in_place", p.in_place, {.meaning = "y is a"});
   v.option("write", p.write, {.meaning = "0: nothing is written but the maximum of every 8192 elements: a read"});
-  const bool few = !p.write && p.elements >= 0 && p.elements <= most_elements;
+  const bool few = !p.write && p.elements >= 0 && p.elements <= max_elements;
   const auto whole = [&](std::string_view name) {
     return ArrayFacts{.name = name, .dtype = p.dtype, .shape = {size(p.elements)}, .aligned_to = CopyProblem::alignment};
   };

@@ -1,4 +1,4 @@
-// Cross-entropy of double: exponentials of logits, and what else the templates need for it.
+// Arithmetic of cross-entropy in double: exponentials of logits, tanh and more.
 #pragma once
 
 #include "device/double_exponential.cuh"

@@ -87,7 +87,7 @@ __device__ __forceinline__ void cross_entropy_backward(const Params& params) {
   const int64 begin = block_index() % config.blocks_per_row * length;
   const Row<shape> row(params.row, index, static_cast<const typename Types::Input*>(nullptr));
   // Instantiate twice, so that the common case has no branches around its accesses.
-  constexpr bool all_inside = !shape.shifted && shape.least_cols == 0 && shape.cols % length == 0;
+  constexpr bool all_inside = !shape.shifted && shape.min_cols == 0 && shape.cols % length == 0;
   if (all_inside || (begin >= row.all.begin && begin + length <= row.all.end))
     cross_entropy_backward_tile<true, Types, TargetType, shape, options, config>(params, row, index, begin);
   else if constexpr (!all_inside)

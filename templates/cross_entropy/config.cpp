@@ -60,8 +60,8 @@ double filled(const TileConfig& config, const row::Shape& shape) {
          static_cast<double>(config.blocks_per_row(shape) * config.threads * config.unroll);
 }
 
-/// Returns tiles of about the fastest size for full tiles, those that rows fill best first; among equals, the one nearest to
-/// that size.
+/// Returns tiles of about the fastest size for full tiles, first the tiles that rows fill best; among equals, the one
+/// nearest to that size.
 std::vector<TileConfig> well_filled(const row::Shape& shape) {
   constexpr int usual = 512, usual_threads = 128;
   constexpr double alike = 0.005;

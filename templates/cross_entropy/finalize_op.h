@@ -37,8 +37,8 @@ struct DivisorProblem {
 
 template <DescribedAs<DivisorProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const DivisorArrays& arrays, Visitor& v) {
-  v.field("rows", p.rows, {.meaning = "number of targets", .range = {0, most_rows_of_a_sum}, .required = true});
-  v.field("cols", p.cols, {.meaning = "number of classes", .range = {1, most_cols}, .required = true});
+  v.field("rows", p.rows, {.meaning = "number of targets", .range = {0, max_rows_of_a_sum}, .required = true});
+  v.field("cols", p.cols, {.meaning = "number of classes", .range = {1, max_cols}, .required = true});
   describe_target_dtype(p, v);
   v.option("ignore_index", p.ignore_index, {.meaning = "target of rows that are skipped"});
   describe_weight(p, v);
@@ -87,7 +87,7 @@ struct ReduceProblem {
 
 template <DescribedAs<ReduceProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const ReduceArrays& arrays, Visitor& v) {
-  v.field("rows", p.rows, {.meaning = "number of losses", .range = {0, most_rows_of_a_sum}, .required = true});
+  v.field("rows", p.rows, {.meaning = "number of losses", .range = {0, max_rows_of_a_sum}, .required = true});
   v.option("z_losses", p.z_losses, {.meaning = "a second array of losses is summed too"});
   v.option("divisor", p.divisor, {.meaning = "the sums are divided by the value of an array"});
   const auto floats = [](std::string_view name, Role role, const Extent& extent, bool present) {

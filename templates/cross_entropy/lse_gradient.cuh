@@ -12,8 +12,8 @@ struct CrossEntropyLseParamsOf : CrossEntropyParamsOf<Number> {
 };
 using CrossEntropyLseParams = CrossEntropyLseParamsOf<float>;
 
-/// Adds the gradient through lse, dlse * p, to that of the loss. Rows without a loss have it, too. Ask for it only `if
-/// constexpr (present)`: calls that do nothing change how the kernel without it is scheduled.
+/// Adds the gradient through lse, dlse * p, to the gradient of the loss. Rows without a loss have it, too. Ask for it only
+/// `if constexpr (present)`: calls that do nothing change how the kernel without it is scheduled.
 template <typename Params>
 struct LseGradient {
   static constexpr bool present = false;

@@ -8,7 +8,7 @@
 
 namespace tunesmith::cross_entropy {
 
-inline constexpr std::int64_t most_rows_of_a_sum = std::int64_t{1} << 50;
+inline constexpr std::int64_t max_rows_of_a_sum = std::int64_t{1} << 50;
 
 /// The single configuration: variant=block.
 struct OneBlockConfig {

@@ -23,7 +23,7 @@ struct WithoutUpstream {
       two_divisors<options>, options.count_correct, options.check_targets};
 };
 
-/// What the producer knows about a row.
+/// The producer's information about a row.
 template <typename TargetType>
 struct PipelineInfo {
   int64 row;  ///< -1: no more rows

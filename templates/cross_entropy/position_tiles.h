@@ -23,7 +23,7 @@ struct PositionTiles {
   static PositionTiles parse(const Config& config);
   Config to_config() const;
   bool operator==(const PositionTiles&) const = default;
-  /// Returns the same as slices of the columns, each of which a block processes at once.
+  /// Returns the same tiles as slices of the columns; a block processes a slice at once.
   strided::TypedConfig as_slices(const strided::Shape& shape) const;
   std::vector<KernelLaunch> launches(const strided::Shape& shape, const std::string& entry) const;
 };

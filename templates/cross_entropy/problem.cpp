@@ -1,4 +1,4 @@
-// Problems of the cross-entropy family: checks that concern several fields, and what kernels are made for.
+// Problems of the cross-entropy family: checks that concern several fields, and the kernels' shapes.
 
 #include "templates/cross_entropy/problem.h"
 
@@ -144,8 +144,8 @@ void set_positions(Settings& settings, const Problem& p) {
   if (!p.strided()) return;
   strided::Shape positions = strided_shape(p, settings.has_gradient(), settings.gradient == Gradient::in_place);
   settings.shape.rows = p.rows * p.inner;
-  positions.most_vector = 4;
-  // The sum, the target's logit and the row's factors; bounds of what the kernels need.
+  positions.max_vector = 4;
+  // The sum, the target's logit and the row's factors; upper bounds of the kernels' needs.
   positions.more_registers = (settings.has_gradient() ? 6 : 4) + (settings.label_smoothing != 0 ? 3 : 0) +
                              (settings.softcap != 0 ? 2 : 0) + (settings.argmax || settings.num_correct ? 2 : 0);
   positions.reduction_bytes =

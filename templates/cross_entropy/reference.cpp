@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "core/half.h"
@@ -16,9 +15,7 @@ namespace {
 /// Returns a bound of the kernel's error of a transformed logit.
 double logit_error(const Settings& settings, double logit) {
   if (!std::isfinite(logit)) return 0;
-  const double rounding = errors_of(settings).rounding;
-  const double denormal = settings.wide() ? std::numeric_limits<double>::denorm_min()
-                                          : static_cast<double>(std::numeric_limits<float>::denorm_min());
+  const double rounding = errors_of(settings).rounding, denormal = errors_of(settings).denormal;
   double error = 0;
   if (settings.scale != 1) error += rounding * std::fabs(logit) + denormal;
   // Roundings of the quotient and the product, and tanh's two units. The cap multiplies the error of the quotient.
@@ -84,7 +81,8 @@ Row row_of(const Settings& settings, std::span<const HostArray> arrays, std::int
 
 template <typename Real>
 Real transformed(const Settings& settings, Real logit) {
-  logit *= settings.wide() ? settings.scale : static_cast<double>(static_cast<float>(settings.scale));
+  logit = in_range(settings.number(),
+                   logit * static_cast<Real>(settings.wide() ? settings.scale : static_cast<float>(settings.scale)));
   if (settings.softcap != 0 && logit != -INFINITY) logit = settings.softcap * std::tanh(logit / settings.softcap);
   return logit;
 }
@@ -119,6 +117,8 @@ RowReference<Real> reference_of(const Settings& settings, std::span<const HostAr
     out.logit_error = std::max(out.logit_error, logit_error(settings, static_cast<double>(value)));
   }
   if (has_nan) out.largest = NAN;
+  if (out.logit_error > 0)
+    out.maxima = std::ranges::count_if(values, [&](Real value) { return value >= out.largest - 2 * out.logit_error; });
   if (row.column >= 0) out.target_logit = values[static_cast<std::size_t>(row.column)];
   long double sum_excluding_max = 0, below = 0, weights = 0;
   for (std::int64_t c = 0; c < shape.cols; ++c) {
@@ -133,6 +133,14 @@ RowReference<Real> reference_of(const Settings& settings, std::span<const HostAr
   out.weights = static_cast<Real>(weights);
   complete(settings, row, row.target_weight, out);
   return out;
+}
+
+template <typename Real>
+bool may_be_argmax(const Settings& settings, const HostArray& logits, std::int64_t row, std::int64_t column,
+                   const RowReference<Real>& reference) {
+  if (column == reference.argmax) return true;
+  if (reference.maxima == 1 || column < 0 || column >= settings.shape.cols) return false;
+  return transformed<Real>(settings, logit_at(logits, row, column)) >= reference.largest - 2 * reference.logit_error;
 }
 
 std::int64_t class_of_partial(const Settings& settings, const std::byte* partials, std::int64_t row) {
@@ -205,6 +213,8 @@ template double slope(const Settings&, double);
 template long double slope(const Settings&, long double);
 template RowReference<double> reference_of(const Settings&, std::span<const HostArray>, std::int64_t, const Row&);
 template RowReference<long double> reference_of(const Settings&, std::span<const HostArray>, std::int64_t, const Row&);
+template bool may_be_argmax(const Settings&, const HostArray&, std::int64_t, std::int64_t, const RowReference<double>&);
+template bool may_be_argmax(const Settings&, const HostArray&, std::int64_t, std::int64_t, const RowReference<long double>&);
 template RowReference<double> combined(const Settings&, std::span<const HostArray>, std::int64_t, Row&);
 template RowReference<long double> combined(const Settings&, std::span<const HostArray>, std::int64_t, Row&);
 template RowReference<double> from_lse(const Settings&, std::span<const HostArray>, std::int64_t, const Row&);

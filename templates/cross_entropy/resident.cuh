@@ -39,7 +39,8 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     group.start();
     const auto later = RowFeatures<shape>::Prefetch::of(group, params.row, index);
     later.template start<Input, config.load>(params.row, params.row.input[0], params.row.input_stride[0]);
-    // Without a barrier, ptxas moves the load of the target before those of the row, and waits for its result in between.
+    // Without a barrier, ptxas moves the load of the target before the loads of the row, and waits for its result in
+    // between.
     sync_warp();
     const Target<TargetType> target(params, index, columns_of<shape>(params.row));
     const int64 position = target.column >= 0 ? target.column + row.shift : -1;
@@ -69,7 +70,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
     int first = is_largest(target_logit, part.largest) && position >= 0 ? static_cast<int>(target.column) : no_column;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0)>(row.all.end, i)) break;
+      if (row_ends<shape, config, Group::group_size, (shape.min_cols > 0)>(row.all.end, i)) break;
       Number values[vector];
       resident.get(i, values);
       scale.apply(values);
@@ -119,7 +120,7 @@ __device__ __forceinline__ void cross_entropy_resident(const ParamsOf<options>& 
         }
 #pragma unroll
         for (int i = 0; i < vectors; ++i) {
-          if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0)>(row.all.end, i)) break;
+          if (row_ends<shape, config, Group::group_size, (shape.min_cols > 0)>(row.all.end, i)) break;
           Number values[vector];
           resident.get(i, values);
           const int64 column = column_of<shape, Group::group_size>(i, thread_rank);

@@ -275,7 +275,7 @@ struct RowLoss {
         argmax(no_column) {}
 
   /// From a whole row, for the gradients of all classes but the target, without a logarithm: not for z_loss. `relative`:
-  /// that of `part`, whose `largest` includes the target's logit.
+  /// exponentials relative to the `largest` of `part`, which includes the target's logit.
   __device__ __forceinline__ RowLoss(const ExponentialOf<options>& relative, const Partial& part, Number target_logit,
                                      Number weight_of_target)
       : exponential(relative),

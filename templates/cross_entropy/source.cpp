@@ -21,7 +21,7 @@ using namespace cross_entropy;
 
 namespace {
 
-using Params = CrossEntropyParams;  // pointers and integers have the same places in those of double
+using Params = CrossEntropyParams;  // pointers and integers have the same offsets as in WideParams
 using WideParams = CrossEntropyParamsOf<double>;
 
 constexpr std::uint32_t reduction_threads = 1024;  // also there
@@ -58,7 +58,7 @@ class Layout {
 };
 
 std::size_t loss_params_bytes(const Settings& settings) { return settings.wide() ? sizeof(WideParams) : sizeof(Params); }
-/// Returns the size of the parameters without those of strided logits: the address of dlse follows those of the loss.
+/// Returns the size of the parameters without strided logits; the address of dlse follows the loss's parameters.
 std::size_t base_params_bytes(const Settings& settings) {
   return loss_params_bytes(settings) + (settings.lse_gradient ? sizeof(std::uint64_t) : 0);
 }
@@ -86,8 +86,8 @@ std::uint32_t pointer_offset(std::string_view array, const Settings& settings) {
   return offset_of(array, places);
 }
 
-/// Writes the parameters to the start of `bytes`, except the addresses of arrays. `places` has those before `scale`, which
-/// are the same for every Number.
+/// Writes the parameters to the start of `bytes`, except the addresses of arrays. `places` has the addresses before `scale`,
+/// which are the same for every Number.
 template <typename Number>
 void set_params(const Settings& settings, const CrossEntropyParams& places, std::vector<std::byte>& bytes) {
   CrossEntropyParamsOf<Number> params{};
@@ -273,7 +273,7 @@ SourceParts ParsedCrossEntropy::parts_of(const LossConfig& config) const {
     Settings viewed = settings;
     viewed.shape = typed.view(settings.shape);
     parts.specialized_for = row::specialized_for(viewed.shape);
-    parts.least_arch = row::least_arch(typed, viewed.shape);
+    parts.min_arch = row::min_arch(typed, viewed.shape);
     row::describe(typed, viewed.shape,
                   std::string("the maximum logit, the sum of exponentials without the target's, and the loss") +
                       (settings.has_gradient() ? " with its gradient" : ""),
@@ -305,7 +305,7 @@ SourceParts ParsedCrossEntropy::parts_of(const LossConfig& config) const {
     parts.kernels += kernel(entry, parts.kernel);
   } else if (const auto* const tiled = std::get_if<TileConfig>(&config.kind)) {
     const TileConfig& typed = *tiled;
-    row::TypedConfig tiles;  // the constants of a split row are those of tiles
+    row::TypedConfig tiles;  // a split row has the constants of tiles
     tiles.variant = row::Variant::split;
     tiles.threads = typed.threads;
     tiles.unroll = typed.unroll;
@@ -313,7 +313,7 @@ SourceParts ParsedCrossEntropy::parts_of(const LossConfig& config) const {
     tiles.load = tiles.load_again = typed.load;
     tiles.store = typed.store;
     parts.specialized_for = row::specialized_for(settings.shape);
-    parts.least_arch = row::least_arch(tiles, settings.shape);
+    parts.min_arch = row::min_arch(tiles, settings.shape);
     parts.includes = includes_of(settings, "backward");
     parts.kernel = "cross_entropy_backward";
     parts.algorithm = "one read and one write: dlogits elementwise from the row's lse";

@@ -25,11 +25,11 @@ std::vector<std::string> includes_of(const Settings& settings, const std::string
                                      std::span<const std::string> overloads = {});
 /// Returns the entry points of the reductions over rows. `name`: of the operation.
 std::string totals_kernels(const Settings& settings, const std::string& name);
-/// Returns the line that describes what a source is specialized for, beyond its shape.
+/// Returns the line on what a source is specialized for, beyond its shape.
 std::string what_for(const Settings& settings);
 
-/// Completes the plan of a row kernel, whose parameters are RowParams: with those of cross-entropy, the addresses of all
-/// arrays, and the launches of the reductions over rows.
+/// Completes the plan of a row kernel, whose parameters are RowParams. Adds the parameters of cross-entropy, the addresses
+/// of all arrays, and the launches of the reductions over rows.
 void complete_plan(const Settings& settings, const std::string& entry, std::span<const ArrayInfo> arrays,
                    const DeviceInfo& device, LaunchPlan& plan);
 

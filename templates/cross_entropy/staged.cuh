@@ -34,7 +34,7 @@ struct WarpRows {
   __device__ __forceinline__ int row(int round) const { return first + round * at_once; }
   __device__ __forceinline__ bool exists(int round) const { return round < rounds && row(round) < existing; }
 
-  /// Returns the value of the lane whose own row is that of round `i` of the batch.
+  /// Returns the value of the lane that owns the row of round `i` of the batch.
   template <typename Value>
   static __device__ __forceinline__ Value of_owner(Value value, int i) {
     if constexpr (lanes == 1) return value;
@@ -45,7 +45,7 @@ struct WarpRows {
 /// A row without a loss: its target is ignored or invalid. Other rows have the target's column instead, or -1.
 constexpr int without_loss = -2;
 
-/// What one lane loads for its own row before the reductions.
+/// Values that a lane loads for its own row before the reductions.
 template <typename TargetType, const CrossEntropyOptions& options>
 struct OwnRow {
   using Number = NumberOf<options>;
@@ -98,7 +98,7 @@ struct StagedGradientScale {
   }
 };
 
-/// Returns what the gradients of a row's classes need, except the target's. Only z_loss needs the logarithm.
+/// Returns the values for the gradients of a row's classes, except the target's. Only z_loss needs the logarithm.
 template <const CrossEntropyOptions& options>
 __device__ __forceinline__ RowLoss<options> loss_for_gradient(const ParamsOf<options>& params,
                                                               const ExponentialOf<options>& exponential,
@@ -208,7 +208,7 @@ __device__ __forceinline__ void cross_entropy_of_staged_rows(const ParamsOf<opti
       int first = column_of_target >= 0 && is_largest(target_logit, part.largest) ? column_of_target : no_column;
 #pragma unroll
       for (int v = 0; v < vectors; ++v) {
-        if constexpr (shape.least_cols > 0) {
+        if constexpr (shape.min_cols > 0) {
           if (beyond_row<shape, Group::group_size>(row.all.end, v)) break;
         }
         Number values[vector];
@@ -253,7 +253,7 @@ __device__ __forceinline__ void cross_entropy_of_staged_rows(const ParamsOf<opti
         const CrossEntropyGradient<shape, options> gradient(params, loss, factors, true);
 #pragma unroll
         for (int v = 0; v < vectors; ++v) {
-          if constexpr (shape.least_cols > 0) {
+          if constexpr (shape.min_cols > 0) {
             if (beyond_row<shape, Group::group_size>(row.all.end, v)) break;
           }
           Number values[vector];

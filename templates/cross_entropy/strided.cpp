@@ -16,7 +16,7 @@ using namespace cross_entropy;
 namespace {
 
 /// Positions for all edge cases of the inputs.
-constexpr std::int64_t least_positions = 33;
+constexpr std::int64_t min_positions = 33;
 
 }  // namespace
 
@@ -67,7 +67,7 @@ SourceParts ParsedStridedCrossEntropy::parts_of(const StridedLossConfig& config)
                     std::string("the maximum logit, the sum of exponentials without the target's, and the loss") +
                         (settings_.has_gradient() ? " with its gradient" : ""),
                     parts);
-  parts.least_arch = strided::least_arch(typed);
+  parts.min_arch = strided::min_arch(typed);
   parts.constants = strided::constants(typed, shape(), {}) + strided::own_params(shape()).assertions() + "\n" +
                     target_type_of(settings_) + options_text(settings_) + size_check(settings_);
   const auto kernel = [&](const std::string& name, const std::string& function) {
@@ -110,7 +110,7 @@ LaunchPlan ParsedStridedCrossEntropy::plan_of(const StridedLossConfig& config, c
 
 Problem ParsedStridedCrossEntropy::verification_problem() const {
   Problem small = problem();
-  strided::set_few_positions(small, shape(), least_positions);
+  strided::set_few_positions(small, shape(), min_positions);
   return small;
 }
 

@@ -1,4 +1,4 @@
-// What kernels over a strided dimension of the logits share: parameters, and the targets of a thread's positions. A row of
+// Shared by kernels over a strided dimension of the logits: parameters, and the targets of a thread's positions. A row of
 // cross-entropy is the logits of all classes at one position.
 #pragma once
 

@@ -7,7 +7,7 @@
 
 namespace tunesmith {
 
-/// The bits of an element: one word, or two of f64. Those of 16 bits are in either half of the word.
+/// The bits of an element: one word, or two for f64. 16 bits are in either half of the word.
 template <typename T>
 struct FoundElement {
   static constexpr int words = sizeof(T) > 4 ? 2 : 1;

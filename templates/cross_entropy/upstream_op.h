@@ -30,7 +30,7 @@ struct UpstreamProblem {
 
 template <DescribedAs<UpstreamProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const UpstreamArrays& arrays, Visitor& v) {
-  v.field("rows", p.rows, {.meaning = "number of rows", .range = {0, most_rows_of_a_sum}, .required = true});
+  v.field("rows", p.rows, {.meaning = "number of rows", .range = {0, max_rows_of_a_sum}, .required = true});
   v.option("dloss", p.dloss,
            {.meaning = "upstream gradient of the loss: a scalar or one per row",
             .choices = one_of(Upstream::scalar, Upstream::row)});

@@ -146,7 +146,7 @@ __device__ __forceinline__ void wait_for_count(const uint32* counter, uint32 cou
   while (load_relaxed(counter) != count) {
   }
 }
-/// Makes this thread's writes, and those of threads that it has met at a barrier, visible to the GPU before its next ones.
+/// Makes writes of this thread, and of threads that it has met at a barrier, visible to the GPU before its next writes.
 __device__ __forceinline__ void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 __device__ __forceinline__ void add_relaxed(uint32* word, uint32 value) {
   asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");

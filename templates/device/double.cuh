@@ -1,5 +1,5 @@
 // Arithmetic in double, under the names of the platform's functions for float. The templates find these overloads if their
-// source includes this file first, as those of f64 do.
+// source includes this file first, as f64 sources do.
 #pragma once
 
 #include "device/platform.cuh"

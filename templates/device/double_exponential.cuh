@@ -1,4 +1,4 @@
-// exp(x - max) in double, and what softmax needs around it: the counterpart of PreciseArithmetic in device/exponential.cuh.
+// exp(x - max) in double, and softmax's other arithmetic: the counterpart of PreciseArithmetic in device/exponential.cuh.
 #pragma once
 
 #include "device/double.cuh"

@@ -188,7 +188,7 @@ struct GuardedEdges : GuardedVectors {
            static_cast<int>(column) < static_cast<int>(range.end);
   }
 
-  /// Loads the vectors at column(i) in `range(i)`, of which those with inside(i) are within the row. All loads are in flight
+  /// Loads the vectors at column(i) in `range(i)`. inside(i): the vector is within the row. All loads are in flight
   /// together: one vector of the group may cross the end, and its thread loads the elements next to all vectors.
   template <typename T, int count, LoadHint hint, int vectors, typename Column, typename RangeFor, typename Inside>
   static __device__ __forceinline__ void load_all(const T* row, const Column& column, const RangeFor& range,

@@ -145,7 +145,7 @@ __device__ __forceinline__ float softmax_scale(float largest, float sum) {
 
 /// exponential / sum for 16-bit results. `factor`: rescales exponentials that are relative to another maximum.
 struct FastQuotient {
-  static constexpr float least_factor = 0x1.0p-100f;
+  static constexpr float min_factor = 0x1.0p-100f;
   float scale;
 
   __device__ __forceinline__ FastQuotient(float largest, float sum, float factor = 1.0f)
@@ -156,7 +156,7 @@ struct FastQuotient {
 /// exponential / sum, correctly rounded: the remainder of the first product corrects it (Markstein, 1990). `factor` is a
 /// power of two.
 struct PreciseQuotient {
-  static constexpr float least_factor = 0x1.0p-40f;  // sum / factor must not overflow
+  static constexpr float min_factor = 0x1.0p-40f;  // sum / factor must not overflow
   float sum, scale;
 
   __device__ __forceinline__ PreciseQuotient(float largest, float row_sum, float factor = 1.0f)

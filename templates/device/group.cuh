@@ -63,7 +63,7 @@ struct BlockGroup {
   }
 };
 
-/// reduce() for groups of several blocks: within each block, between blocks, and among those that took the values.
+/// reduce() for groups of several blocks: within each block, between blocks, and among the lanes that took the values.
 template <int slot, typename Group, typename Value, typename Reduction>
 __device__ __forceinline__ Value reduce_distant(Group& group, Value value, Reduction reduction) {
   value = BlockGroup<Group::threads>(nullptr, 0).template reduce<2 * slot>(value, reduction);

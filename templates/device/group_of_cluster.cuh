@@ -45,7 +45,7 @@ struct ClusterGroup {
   template <typename Value, typename Take>
   __device__ __forceinline__ void exchange(const Value& own, const Take& take) {
     // Double-buffered: a block that is one exchange ahead must not overwrite values that a slower block has yet to read.
-    // Every warp has read the values of an exchange before the block sends those of the next: a block barrier precedes it.
+    // A block barrier precedes each exchange, so every warp has read the values of the previous one.
     const int turn = exchanges & 1, lane = lane_index() % taking_lanes;
 #if TUNESMITH_HAS_SM90A
     constexpr int vectors = (static_cast<int>(sizeof(Value)) + 15) / 16;

@@ -1,4 +1,5 @@
-// Threads, blocks and clusters for CUDA: indices, barriers, shuffles and what blocks exchange. Part of platform_cuda.cuh.
+// Threads, blocks and clusters for CUDA: indices, barriers, shuffles and exchanges between blocks. Part of
+// platform_cuda.cuh.
 #pragma once
 
 #include "device/types.cuh"

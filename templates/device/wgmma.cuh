@@ -1,6 +1,6 @@
 // Hopper's tensor cores (wgmma, sm_90a): D += A B for a warpgroup, D of 64 rows in registers, B in shared memory,
 // A in shared memory or in registers. f16 and bf16 with float32 accumulators.
-// Layouts are those of the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
+// Layouts follow the PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 #pragma once
 
 #include "device/hopper.cuh"

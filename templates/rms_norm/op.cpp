@@ -1,30 +1,35 @@
 #include "templates/rms_norm/op.h"
 
-#include "templates/row/columns.h"
-#include "templates/row/empty_rows.h"
 #include "templates/row/x_to_y.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
 namespace {
 
-row::Columns weight_of(const RmsNormProblem& p) { return {p.weight, p.weight_type(), p.weight_alignment}; }
-
-row::Shape shape_of(const RmsNormProblem& p) {
-  row::Shape shape = row::without_empty_rows(row::x_to_y_shape(p));
-  shape.more_registers = p.weight ? 12 : 0;  // a vector of weights
-  shape.is_norm = true;
-  if (shape.wide()) shape.more_smem_bytes = 1024;  // partials of double
-  return shape;
+/// Returns the program. Its arrays have the names of the operation's.
+std::string text_of(const RmsNormProblem& p) {
+  const std::string y(name(p.output())), w(name(p.weight_type()));
+  std::string text = "in x : float[row, col]\n";
+  if (p.weight) text += "in weight : " + w + "[col]\nnum weight_offset : f32\n";
+  text += "num eps : f32\nmean squares = x * x\nscale = rsqrt(squares + eps)\nout y : " + y + "[row, col] = x * scale";
+  text += p.weight ? " * (weight + weight_offset)\n" : "\n";
+  if (p.rstd) text += p.dtype == DType::f64 ? "out rstd : f64[row] = scale\n" : "out rstd : f32[row] = scale\n";
+  return text;
 }
 
-row::OwnParams params_of(const RmsNormProblem& p) {
-  const bool wide = p.dtype == DType::f64;
-  return row::OwnParams(wide ? "RmsNormDoubleParams" : "RmsNormParams")
-      .address("weight")
-      .address("rstd")
-      .real("eps", p.eps, wide)
-      .real("weight_offset", p.weight_offset, wide);
+RowProgramProblem program_of(const RmsNormProblem& p) {
+  RowProgramProblem program{.program = text_of(p), .rows = p.rows, .cols = p.cols, .dtype = p.dtype};
+  program.numbers = {{"eps", p.eps}};
+  program.row_strides = {{"x", *p.x_row_stride}, {"y", *p.y_row_stride}};
+  program.alignments = {{"x", p.x_alignment}, {"y", p.y_alignment}};
+  if (p.weight) {
+    program.numbers.push_back({"weight_offset", p.weight_offset});
+    program.alignments.push_back({"weight", p.weight_alignment});
+  }
+  if (p.in_place) program.in_place = {{"y", "x"}};
+  Description(program).resolve();
+  complete(program);
+  return program;
 }
 
 }  // namespace
@@ -42,28 +47,12 @@ void complete(RmsNormProblem& p) {
     throw Error(ErrorCode::invalid_argument, "weight_dtype is ", name(p.weight_type()), "; allowed: ", name(p.dtype),
                 " (that of x), f32");
   if (p.cols == 0 && p.rstd)
-    throw Error(ErrorCode::invalid_argument, "cols is 0 and rstd is 1; allowed: cols of 1 to ", most_cols,
+    throw Error(ErrorCode::invalid_argument, "cols is 0 and rstd is 1; allowed: cols of 1 to ", max_cols,
                 ", or rstd=0: the mean of no elements is NaN");
 }
 
-ParsedRmsNorm::ParsedRmsNorm(const Op& op, const RmsNormProblem& p)
-    : RowProblem(op, p, shape_of(p), params_of(p), weight_of(p).problem_class("weight", shape_of(p))), typed_(p) {}
-
-Cost ParsedRmsNorm::cost() const {
-  // A square and its addition, two products, and the sum of weight and offset.
-  return cost_of_arrays((typed_.weight ? 5.0 : 3.0) * static_cast<double>(typed_.rows) * static_cast<double>(typed_.cols));
-}
-
-row::Kernels ParsedRmsNorm::kernels(const row::TypedConfig& config, const row::Shape& shape) const {
-  row::Kernels kernels;
-  kernels.files = "rms_norm/";
-  kernels.function = "rms_norm";
-  kernels.steps = "the sum of squares and the result";
-  const std::string weight = weight_of(typed_).type(shape);
-  kernels.features = {
-      {"Weight", typed_.weight && row::loads_columns_early(config, shape) ? row::loaded_early(weight) : weight}};
-  if (typed_.weight) kernels.specialized = ", weights of " + std::string(name(typed_.weight_type()));
-  return kernels;
+ParsedProblemPtr ParsedRmsNorm::of(const Op& op, const RmsNormProblem& problem) {
+  return std::make_shared<const ParsedRowProgram>(op, problem, program_of(problem));
 }
 
 }  // namespace tunesmith

@@ -30,11 +30,11 @@ struct ReferenceRow {
   std::vector<double> result, slack;
 };
 
-/// Computes a row. `reference` has the row's size; what it holds is undefined.
+/// Computes a row. `reference` has the row's size and undefined contents.
 using MakeReference = std::function<void(std::int64_t row, ReferenceRow& reference)>;
 
 /// Compares an output with its reference: at most `max_rows` rows, evenly spread, the first and the last one included. NaN
-/// equals NaN, and what exceeds the dtype equals infinity. An array of one dimension has one element in each row. Without
+/// equals NaN, and numbers beyond the dtype equal infinity. An array of one dimension has one element in each row. Without
 /// elements, nothing is checked.
 CheckResult check_rows(const HostArray& output, double allowed_ulp, std::int64_t max_rows, const MakeReference& make);
 

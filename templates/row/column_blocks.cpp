@@ -7,7 +7,7 @@
 namespace tunesmith::row {
 namespace {
 
-/// What decides which block is fast.
+/// Properties that decide which block is fast.
 struct Kind {
   bool bytes;           ///< elements of one byte, which take more registers
   bool groups;          ///< results for groups of columns
@@ -68,21 +68,21 @@ std::optional<TypedConfig> small_column_block(const Shape& shape, const DeviceIn
   return with_blocks(config, groups ? 25 : 12, shape, device);
 }
 
-TypedConfig program_block(const TypedConfig& most_rows, const Shape& shape, const DeviceInfo& device) {
+TypedConfig program_block(const TypedConfig& max_rows, const Shape& shape, const DeviceInfo& device) {
   if (needs_more_loads(device))
-    if (const auto block = column_block(most_rows.access, shape, device)) return *block;
+    if (const auto block = column_block(max_rows.access, shape, device)) return *block;
   // Programs that write bytes take more registers, with which only one block of 512 threads fits.
   const bool simple = shape.inputs == 1 && !shape.has_bytes();
   const std::int64_t too_long_row = simple ? 64 * kib + 1 : 48 * kib;
   const std::int64_t values_of_thread = simple && shape.cols <= 4096 ? 32 : 64;
   if (!shape.is_program || shape.exchanges < 2 || shape.column_bytes == 0 || size_of(shape.input) != 2 || shape.shifted() ||
       row_bytes(shape) >= too_long_row)
-    return most_rows;
-  TypedConfig config = most_rows;
+    return max_rows;
+  TypedConfig config = max_rows;
   config.registers = row_bytes(shape) >= 32 * kib ? Registers::packed : Registers::float32;
   config.threads = threads_for(shape.cols * shape.inputs, values_of_thread, 64, 512);
   bound_registers(config, shape, device);
-  return why_invalid(config, shape, device).empty() ? config : most_rows;
+  return why_invalid(config, shape, device).empty() ? config : max_rows;
 }
 
 }  // namespace tunesmith::row

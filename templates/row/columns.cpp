@@ -22,10 +22,10 @@ std::string Columns::problem_class(const std::string& name, const Shape& shape) 
 }
 
 bool loads_columns_early(const TypedConfig& config, const Shape& shape, bool always) {
-  constexpr int registers_per_sm = 65536, most_vectors_of_groups = 8;
+  constexpr int registers_per_sm = 65536, max_vectors_of_groups = 8;
   const bool stages_rows = config.access == Access::staged || config.variant == Variant::persistent;
   if (!config.holds_row() || stages_rows || shape.sums_rows()) return false;
-  if (always) return config.variant != Variant::block || config.vectors_per_thread(shape) <= most_vectors_of_groups;
+  if (always) return config.variant != Variant::block || config.vectors_per_thread(shape) <= max_vectors_of_groups;
   if (config.variant == Variant::warp) return !shape.shifted();
   if (config.variant != Variant::block && config.variant != Variant::cluster) return false;  // not measured
   // With fewer registers threads spill. Code for the ends of unaligned rows takes more of them: 1.06 to 1.35 of the time.

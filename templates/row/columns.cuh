@@ -12,10 +12,10 @@ template <const RowShape& shape>
 inline constexpr bool whole_vectors = is_same<typename RowFeatures<shape>::Edges, WholeVectors> ||
                                       is_same<typename RowFeatures<shape>::Edges, GuardedVectors> || shape.staged_rows > 0;
 
-/// RowFeatures<shape>::Edges, but those of rows in global memory if the rows are in shared memory.
+/// RowFeatures<shape>::Edges; if these are for rows in shared memory, the edges of columns in global memory.
 template <const RowShape& shape>
 using ColumnEdges = typename If<(shape.staged_rows == 0), typename RowFeatures<shape>::Edges,
-                                typename If<(shape.least_cols > 0), GuardedVectors, WholeVectors>::type>::type;
+                                typename If<(shape.min_cols > 0), GuardedVectors, WholeVectors>::type>::type;
 
 /// `count`: elements per load; divides the vectors of the rows, and is 1 for shifted rows. ptxas may move loads with the
 /// hint read_only before stores, which takes registers.
@@ -34,7 +34,7 @@ struct Columns {
       Value part[count];
       if constexpr (whole_vectors<shape>)
         ColumnEdges<shape>::template load<Element, count, hint>(first, column + begin, row.all, inside, 0.0f).unpack(part);
-      else if constexpr (shape.least_cols > 0 && count == 1 && sizeof(Element) > 1)  // many may be outside: no branches
+      else if constexpr (shape.min_cols > 0 && count == 1 && sizeof(Element) > 1)  // many may be outside: no branches
         GuardedVectors::load<Element, count, hint>(first, column + begin, row.all, inside, 0.0f).unpack(part);
       else
         BranchedEdges::load<Element, count, hint>(first, column + begin, row.all, inside, 0.0f).unpack(part);

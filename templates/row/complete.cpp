@@ -1,4 +1,4 @@
-// Completes a configuration of which the user pins some fields.
+// Completes a configuration with some fields pinned by the user.
 
 #include "templates/row/defaults.h"
 #include "templates/row/geometry.h"

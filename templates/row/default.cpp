@@ -1,6 +1,6 @@
-// The configuration used without tuning: a list of rules, the first of which that has a configuration for a row decides. The
-// configurations themselves are in the files that defaults.h names. A small model is behind them: a row occupies as few
-// multiprocessors as can hold two rows, so that one computes while the other moves data. With fewer rows than
+// The configuration used without tuning: a list of rules; the first rule with a configuration for the row decides. The
+// configurations themselves are in the files that defaults.h names. They follow a small model: a row occupies the fewest
+// multiprocessors that can hold two rows, so that one computes while the other moves data. With fewer rows than
 // multiprocessors, blocks share rows so that all are busy.
 
 #include <array>
@@ -44,11 +44,11 @@ std::optional<TypedConfig> elementwise_rows(const Shape& shape, const DeviceInfo
   return if_valid(with_hints(elementwise_default(shape, device), shape, device), shape, device);
 }
 
-/// The number of few long rows decides how many blocks share each of them.
+/// With few long rows, their number decides how many blocks share a row.
 std::optional<TypedConfig> few_long_rows(const Shape& shape, const DeviceInfo& device) {
   if (!shape.few_and_long()) return std::nullopt;
   const std::optional<TypedConfig> cluster = cluster_for_few_rows(shape, device);
-  // Of programs, those that a grid would share: layer_norm of 60 rows takes 0.59 to 0.71 of its time on an H100.
+  // Programs: if a grid would share rows. layer_norm of 60 rows takes 0.59 to 0.71 of the grid's time on an H100.
   if (shape.is_program) return shape.inputs == 1 && shape.rows * 2 <= device.sm_count ? cluster : std::nullopt;
   if (cluster) return cluster;
   const std::optional<TypedConfig> by_columns = default_if_valid(Variant::grid, shape, device);
@@ -62,9 +62,9 @@ std::optional<TypedConfig> few_long_rows(const Shape& shape, const DeviceInfo& d
 /// them, split takes 0.75 to 0.98 of the time of two_pass on an H100, and 0.85 for aligned rows of six tiles
 /// (cross_entropy/NOTES.md, "Few long rows: two kernels").
 bool reads_rows_alone(const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t most_cols = 128 << 10;  // four tiles
+  constexpr std::int64_t max_cols = 128 << 10;  // four tiles
   return shape.is_loss_alone() && !shape.shifted() && shape.rows_bucket() * 8 > device.sm_count * 3 &&
-         shape.rows * 2 <= device.sm_count && shape.cols <= most_cols;
+         shape.rows * 2 <= device.sm_count && shape.cols <= max_cols;
 }
 
 /// Returns whether a grid computes a loss alone with blocks that do not all run at the same time. Two kernels then take 0.71
@@ -109,24 +109,24 @@ std::optional<TypedConfig> unaligned_blocks(const Shape& shape, const DeviceInfo
 }
 
 /// Returns whether a lane has registers for its part of a row and its sums over rows. Persistent blocks take 0.92 to 0.97 of
-/// the time of lanes with 64 sums, and blocks 0.4 to 0.9 of that of lanes that load more elements one by one.
+/// the time of lanes with 64 sums, and 0.4 to 0.9 of the time of lanes that load more elements one by one.
 bool fits_next_to_sums(const TypedConfig& warp, const Shape& shape) {
-  constexpr std::int64_t most_bytes = 64, most_sums = 56, most_single = 8;
+  constexpr std::int64_t max_bytes = 64, max_sums = 56, max_single = 8;
   const std::int64_t accesses = warp.vectors_per_thread(shape), elements = accesses * shape.vector();
-  return elements * size_of(shape.input) <= most_bytes && elements * shape.column_sums <= most_sums &&
-         (shape.vector() > 1 || accesses <= most_single);
+  return elements * size_of(shape.input) <= max_bytes && elements * shape.column_sums <= max_sums &&
+         (shape.vector() > 1 || accesses <= max_single);
 }
 
 std::optional<TypedConfig> rows_of_warps(const Shape& shape, const DeviceInfo& device) {
   // One array of 16-bit elements takes twice the registers.
-  constexpr int most_narrow_vectors_of_a_lane = 6;
+  constexpr int max_narrow_vectors_of_a_lane = 6;
   const int arrays = shape.inputs + (shape.is_masked() ? 1 : 0);
   const bool narrow = size_of(shape.input) < 4 && arrays == 1;
-  int most_vectors = narrow ? most_narrow_vectors_of_a_lane : most_vectors_of_a_lane;
-  // Of rows that lanes sort, more of them have less each.
-  if (shape.chosen_columns > 0) most_vectors /= 2;
+  int max_vectors = narrow ? max_narrow_vectors_of_a_lane : max_vectors_of_a_lane;
+  // Lanes that sort their part of a row hold less each, so rows have more lanes.
+  if (shape.chosen_columns > 0) max_vectors /= 2;
   const TypedConfig warp = default_config(Variant::warp, shape, device);
-  if (shape.sums_rows() ? !fits_next_to_sums(warp, shape) : warp.vectors_per_thread(shape) * arrays > most_vectors)
+  if (shape.sums_rows() ? !fits_next_to_sums(warp, shape) : warp.vectors_per_thread(shape) * arrays > max_vectors)
     return std::nullopt;
   return if_valid(warp, shape, device);
 }

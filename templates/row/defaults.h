@@ -1,7 +1,7 @@
 #pragma once
-// The default of each variant and of special rows, among which default.cpp chooses. What returns nothing has no default for
-// such rows. Unless a comment says otherwise, configurations are well-formed, but not necessarily valid, and have no cache
-// hints. Internal to templates/row.
+// The default of each variant and of special rows, among which default.cpp chooses. Functions return nothing if they have no
+// default for such rows. Unless a comment says otherwise, configurations are well-formed, but not necessarily valid, and
+// have no cache hints. Internal to templates/row.
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@ namespace tunesmith::row {
 // register_rows.cpp: rows in registers.
 
 /// With more vectors per lane, a block is faster than a warp.
-inline constexpr int most_vectors_of_a_lane = 8;
+inline constexpr int max_vectors_of_a_lane = 8;
 
 TypedConfig warp_default(const Shape& shape, const DeviceInfo& device);
 TypedConfig block_default(const Shape& shape, const DeviceInfo& device);
@@ -38,16 +38,16 @@ std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& 
 /// of 96 bytes a thread"). With cache hints.
 std::optional<TypedConfig> column_block(Access access, const Shape& shape, const DeviceInfo& device);
 
-/// Returns a valid small block for aligned rows of 2 to 4 KiB of 16 bits where memory asks for more loads in flight; nothing
+/// Returns a valid small block for aligned rows of 2 to 4 KiB of 16 bits where memory needs more loads in flight; nothing
 /// for other rows and devices. On an H200, 0.84 to 1.0 of the time of warps. With cache hints.
 std::optional<TypedConfig> small_column_block(const Shape& shape, const DeviceInfo& device);
 
-/// Returns the block to use instead of `most_rows`, the block with the most resident rows. Where memory asks for more loads
-/// in flight, column_block(). Elsewhere, and where there is none, for aligned rows of 16 bits in programs of
+/// Returns the block to use instead of `max_rows`, the block with the most resident rows. Where memory needs more loads in
+/// flight, column_block(). Elsewhere, and where there is none, for aligned rows of 16 bits in programs of
 /// several stages: up to 32 or 64 values in a thread, converted once, because each stage reads them again; longer rows
-/// packed. On an H200, 0.75 to 1.00 of the time of `most_rows` (row_program/NOTES.md, "Programs of several stages convert
+/// packed. On an H200, 0.75 to 1.00 of the time of `max_rows` (row_program/NOTES.md, "Programs of several stages convert
 /// again").
-TypedConfig program_block(const TypedConfig& most_rows, const Shape& shape, const DeviceInfo& device);
+TypedConfig program_block(const TypedConfig& max_rows, const Shape& shape, const DeviceInfo& device);
 
 // small_problems.cpp: rows that are all on the chip at once.
 
@@ -107,7 +107,7 @@ std::optional<TypedConfig> loss_in_tiles(const Shape& shape, const DeviceInfo& d
 
 TypedConfig two_pass_default(const Shape& shape, const DeviceInfo& device);
 
-/// Returns blocks of which a multiprocessor has one that reads a row alone, in four tiles of 1024 threads. With cache hints.
+/// Returns one block per multiprocessor; it reads a row alone, in four tiles of 1024 threads. With cache hints.
 TypedConfig lone_reader_default(const Shape& shape, const DeviceInfo& device);
 
 // elementwise.cpp
@@ -122,8 +122,8 @@ TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device);
 /// Returns whether narrow accesses read these rows without alignment faster than whole vectors.
 bool is_short_unaligned(const Shape& shape) noexcept;
 
-/// Returns warps for short rows without alignment, and blocks of one warp where all lanes have much to do. The accesses of a
-/// lane, for rows of `cols` columns, are those that were fastest on an H200 for 58 to 1002 columns and 64 to 600 MB
+/// Returns warps for short rows without alignment, and blocks of one warp where all lanes have much to do. A lane has the
+/// accesses that were fastest on an H200 for rows of `cols` columns; measured for 58 to 1002 columns and 64 to 600 MB
 /// (NOTES.md, "Short rows: lanes"). With one access for each lane, blocks would end faster than they can be launched. With
 /// cache hints.
 TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device);
@@ -144,7 +144,7 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device);
 /// The same for a bucket whose narrowest rows have `cols` columns: lanes for those, rounds for the middle of the bucket.
 TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::int64_t cols);
 
-/// Returns those that a search tries, the default first.
+/// Returns the configurations that a search tries, the default first.
 std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& device, bool full);
 
 }  // namespace tunesmith::row

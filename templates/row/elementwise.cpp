@@ -6,11 +6,11 @@
 namespace tunesmith::row {
 
 TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t most_cols_of_pairs = 8192, most_cols_of_elements = 2048;
+  constexpr std::int64_t max_cols_of_pairs = 8192, max_cols_of_elements = 2048;
   TypedConfig config;
-  if (shape.shifted() && shape.starts_at_pairs() && shape.cols <= most_cols_of_pairs)
+  if (shape.shifted() && shape.starts_at_pairs() && shape.cols <= max_cols_of_pairs)
     config.access = Access::pairs;
-  else if (shape.shifted() && shape.cols <= most_cols_of_elements)
+  else if (shape.shifted() && shape.cols <= max_cols_of_elements)
     config.access = Access::elements;
   const bool vectors = config.access == Access::vectors;
   const std::int64_t accesses = config.view(shape).vectors_per_row();
@@ -33,10 +33,10 @@ TypedConfig elementwise_default(const Shape& shape, const DeviceInfo& device) {
     if (why_invalid(hybrid, shape, device).empty()) return hybrid;
   }
   if (!long_row) {
-    const std::int64_t of_thread = !vectors ? 9 : shape.shifted() ? 5 : 3, most_of_thread = of_thread + 3;
+    const std::int64_t of_thread = !vectors ? 9 : shape.shifted() ? 5 : 3, max_of_thread = of_thread + 3;
     config.threads = threads_for(accesses, of_thread, 32, 512);
     if (vectors && may_pack(shape)) config.registers = Registers::packed;
-    if (config.vectors_per_thread(config.view(shape)) <= most_of_thread) {
+    if (config.vectors_per_thread(config.view(shape)) <= max_of_thread) {
       bound_registers(config, config.view(shape), device);
       return config;
     }

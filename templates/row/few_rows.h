@@ -20,7 +20,7 @@ bool fills_device(const TypedConfig& grid, const Shape& shape, const DeviceInfo&
 std::optional<TypedConfig> wave_default(const Shape& shape, const DeviceInfo& device);
 /// Returns clusters of 4 and 8 blocks to try.
 std::vector<TypedConfig> clusters_to_try(const Shape& shape, const DeviceInfo& device, bool full);
-/// Returns grids to try, those with the fewest waves first.
+/// Returns grids to try, the fewest waves first.
 std::vector<TypedConfig> waves_to_try(const Shape& shape, const DeviceInfo& device, bool full);
 
 }  // namespace tunesmith::row

@@ -1,6 +1,6 @@
-// Fewer long rows than small_blocks() needs: clusters. Their blocks exchange results in less time than those
-// of a grid and are scheduled one by one, so that the last wave need not be full. Measured on an H100 for 150 shapes of 8 to
-// 256 rows and 90 of buckets (NOTES.md, "Clusters for 40 rows and more").
+// Fewer long rows than small_blocks() needs: clusters. Clusters exchange results in less time than a grid and are scheduled
+// one by one, so that the last wave need not be full. Measured on an H100 for 150 shapes of 8 to 256 rows and 90 of buckets
+// (NOTES.md, "Clusters for 40 rows and more").
 
 #include <algorithm>
 
@@ -26,8 +26,8 @@ bool is_of_bucket(const Shape& shape) noexcept { return shape.actual_cols != 0; 
 /// Each vector in registers of a kernel for a bucket of unaligned rows has code for the ends of the row.
 bool has_code_for_ends(const Shape& shape) noexcept { return is_of_bucket(shape) && shape.shifted(); }
 
-/// Returns clusters to try, the best first: with blocks so small that all rows are on the chip at once. Kernels for buckets
-/// take up to 1.24 of the time of those for the width with three blocks of 256 threads, and up to 1.1 with four.
+/// Returns clusters to try, the best first: with blocks small enough for all rows to be on the chip at once. Kernels for
+/// buckets take up to 1.24 of the time of the width's own kernel with three blocks of 256 threads, and up to 1.1 with four.
 std::vector<Cluster> clusters_of(const Shape& shape, const DeviceInfo& device) {
   if (has_large_blocks(shape)) return {{4, 256, 3}, {8, 256, 3}, {4, 256, 2}, {8, 256, 2}};
   constexpr int most = 4;
@@ -41,7 +41,7 @@ std::vector<Cluster> clusters_of(const Shape& shape, const DeviceInfo& device) {
 
 /// Returns the most vectors of an input that a thread holds in registers. 12 of float32 with code for ends take up to 1.26
 /// of the time of the kernel for the width.
-int most_vectors_of(const Shape& shape) {
+int max_vectors_of(const Shape& shape) {
   if (!has_code_for_ends(shape) || has_large_blocks(shape)) return 16;
   return is_narrow(shape) ? 4 : 8;
 }
@@ -51,8 +51,8 @@ struct Held {
   int best, most;
 };
 
-/// Returns how many values a thread with this many registers holds; ptxas spills with more. Gradients of 16 bits, and those
-/// with code for ends, are faster with a single vector of each input.
+/// Returns how many values a thread with this many registers holds; ptxas spills with more. Gradients of 16 bits, or with
+/// code for ends, are faster with a single vector of each input.
 Held held_values(int registers, bool packed, const Shape& shape) {
   constexpr int moderate = 32, many = 56, usual_others = 32;
   if (packed) return {moderate, 2 * (registers - usual_others)};
@@ -73,15 +73,14 @@ std::optional<TypedConfig> config_of(const Cluster& cluster, bool more, const Sh
   config.blocks_per_row = cluster.blocks;
   config.threads = cluster.threads;
   config.min_blocks = cluster.min_blocks;
-  config.sized_by_row = shape.least_cols > 0 ? 1 : 0;
+  config.sized_by_row = shape.min_cols > 0 ? 1 : 0;
   // float32 costs fewer instructions, except for losses with their gradient, whose exponentials replace the logits.
   const bool packed = is_narrow(shape) && shape.is_loss();
   config.registers = packed ? Registers::packed : Registers::float32;
   const Held held = held_values(registers, packed, shape);
   const int values = shape.inputs * shape.vector();  // of a vector of each input
   const auto vectors = static_cast<int>(config.vectors_per_thread(shape));
-  const int most = std::min({held.most / values, vectors, most_vectors_of(shape)}),
-            best = std::min(held.best / values, most);
+  const int most = std::min({held.most / values, vectors, max_vectors_of(shape)}), best = std::min(held.best / values, most);
   std::vector<int> tries;
   for (int count = best; count <= (more ? most : best); ++count) tries.push_back(count);
   for (int count = best - 1; count > 0; --count) tries.push_back(count);
@@ -92,7 +91,7 @@ std::optional<TypedConfig> config_of(const Cluster& cluster, bool more, const Sh
   return std::nullopt;
 }
 
-/// Returns whether there are enough rows for clusters to be ahead of grids.
+/// Returns whether there are enough rows for clusters to be faster than grids.
 bool has_enough_rows(const Cluster& cluster, const Shape& shape, const DeviceInfo& device) {
   constexpr double least = 0.48, few = 1.2, usual = 1.5, many = 2.25;  // blocks for each multiprocessor
   constexpr std::int64_t moderate_bytes = 40 << 10, many_bytes = 128 << 10;
@@ -115,8 +114,8 @@ bool is_worth_more_registers(const Cluster& cluster, const Shape& shape, const D
 }  // namespace
 
 Shape fitting_half_of_bucket(Shape shape) {
-  const std::int64_t end = capacity_of(shape.cols), before_first = least_cols_of(end) - 1;
-  shape.least_cols = shape.cols - (end - before_first) / 2;
+  const std::int64_t end = capacity_of(shape.cols), before_first = min_cols_of(end) - 1;
+  shape.min_cols = shape.cols - (end - before_first) / 2;
   return shape;
 }
 

@@ -1,6 +1,6 @@
 // Few long rows in grids. With G blocks for each row, a device that holds B blocks at once works on B / G rows at a time. If
 // these are a few more than half of the rows, the second wave leaves the device half idle; with the largest G that fits,
-// each row's exchange waits for the most blocks. So G follows from the number of waves, which is the least for which the
+// each row's exchange waits for the most blocks. So G follows from the number of waves: the smallest number with which the
 // rows of a wave fit into registers and shared memory. Measured on an H100 for 44 shapes (NOTES.md, "Few long rows: as few
 // waves as possible"): 0.55 to 0.97 of the time of the smallest cluster that holds a row, or of a grid whose number of
 // blocks depends only on the columns.
@@ -13,7 +13,7 @@
 namespace tunesmith::row {
 namespace {
 
-constexpr std::int64_t most_waves = 16;
+constexpr std::int64_t max_waves = 16;
 
 struct Wave {
   TypedConfig config;
@@ -35,8 +35,8 @@ Wave fewest_waves(int threads, int min_blocks, const Shape& shape, const DeviceI
   const std::int64_t rows = shape.rows_bucket(), held = std::int64_t{min_blocks} * device.sm_count;
   Wave wave;
   wave.config.variant = Variant::grid;
-  wave.config.sized_by_row = shape.least_cols > 0 ? 1 : 0;
-  for (std::int64_t waves = 1; waves <= std::min(most_waves, rows); ++waves) {
+  wave.config.sized_by_row = shape.min_cols > 0 ? 1 : 0;
+  for (std::int64_t waves = 1; waves <= std::min(max_waves, rows); ++waves) {
     const std::int64_t at_once = (rows + waves - 1) / waves, blocks = held / at_once;
     if (blocks < 2) continue;
     if (blocks > 1024) break;
@@ -57,10 +57,10 @@ Wave fewest_waves(int threads, int min_blocks, const Shape& shape, const DeviceI
 int threads_for_wave(const TypedConfig& config, const Shape& shape) {
   if (shape.actual_cols != 0 && shape.shifted() && is_narrow(shape)) return 256;
   const bool cheap = shape.inputs == 1 && (shape.keeps_exponentials || size_of(shape.input) < 4);
-  const std::int64_t most_vectors = cheap ? 40 : 32;
+  const std::int64_t max_vectors = cheap ? 40 : 32;
   TypedConfig few = config;
   few.threads = 128;
-  return few.vectors_per_thread(shape) * shape.inputs <= most_vectors ? 128 : 256;
+  return few.vectors_per_thread(shape) * shape.inputs <= max_vectors ? 128 : 256;
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ bool fills_device(const TypedConfig& grid, const Shape& shape, const DeviceInfo&
 std::optional<TypedConfig> wave_default(const Shape& shape, const DeviceInfo& device) {
   constexpr double enough = 0.85;
   constexpr std::int64_t very_few_rows = 2;
-  // Each block of a row asks for the partials of all others: 528 blocks for one row take 1.5 to 1.8 times as long as 132.
+  // Each block of a row reads the partials of all others: 528 blocks for one row take 1.5 to 1.8 times as long as 132.
   if (shape.rows_bucket() <= very_few_rows)
     if (const Wave wave = fewest_waves(256, 1, shape, device); wave.waves == 1)
       return with_hints(wave.config, shape, device);

@@ -27,8 +27,11 @@ inline int threads_for(std::int64_t accesses, std::int64_t each, int least, int 
 /// Returns whether elements have 16 bits or fewer.
 inline bool is_narrow(const Shape& shape) noexcept { return size_of(shape.input) < 4; }
 
-/// Returns whether rows are those of a program, or of a norm, which is like one: few instructions for each element.
-inline bool is_program(const Shape& shape) noexcept { return shape.is_program || shape.is_norm; }
+/// Returns whether a program is like a norm by its root mean square: one number of one reduction, then a product.
+inline bool is_like_norm(const Shape& shape) noexcept {
+  return shape.is_program && shape.reduces && shape.writes && shape.exchanges == 1 && shape.exchanged_floats <= 2 &&
+         shape.inputs == 1 && !shape.sums_rows();
+}
 
 /// Returns whether a program is like softmax: two reductions of its only input, and nothing else to load.
 inline bool is_like_softmax(const Shape& shape) noexcept {

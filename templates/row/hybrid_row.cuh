@@ -26,7 +26,7 @@ struct HybridRow {
   int end = 0;         // of the row, if launches are sized by it
   int taken_out = -1;  // element in shared memory to replace after arrived(): vector * shape.vector + element
 
-  /// Distance from the slots of vector i of a block to those of vector i + 1, and to those of the next input.
+  /// Distance from a block's slots of vector i to its slots of vector i + 1, and to the slots of the next input.
   static constexpr int bytes_of_slots = threads * (Place::bytes + (config.sized_by_row ? other_bytes : 0));
   static constexpr int bytes_to_next = threads * Place::bytes * (config.sized_by_row ? 1 : config.shared_vectors);
   /// `memory`: dynamic shared memory from this input's slots on.
@@ -117,7 +117,7 @@ struct HybridRow {
       if ((!ragged<shape> && inside_row<shape, group_size>(i)) ||
           seen.template holds<vector>(column_of<shape, group_size>(i, thread_rank)))
         continue;
-      if constexpr (shape.least_cols > 0)
+      if constexpr (shape.min_cols > 0)
         hold(i, RowFeatures<shape>::SeenEdges::template load_rest<Element, vector, LoadHint::plain>(
                     first, column_of<shape, group_size>(i, thread_rank), seen, outside));
       else

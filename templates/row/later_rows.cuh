@@ -2,7 +2,7 @@
 //
 // A block loads its row, then reduces and writes it, and has nothing to load meanwhile. Where the registers of a
 // multiprocessor hold few bytes of rows, too few loads are in flight. A prefetch needs no registers: one thread starts it
-// for the row of a block that starts about as much later as memory takes to deliver it.
+// for the row of a block that starts about one memory latency later.
 #pragma once
 
 #include "row/row.cuh"

@@ -15,7 +15,7 @@ struct RowParams;
 
 namespace tunesmith::row {
 
-/// Sets the parameters that follow from the factor of the elements.
+/// Sets the parameters that depend on `scale`, the factor of the elements.
 void set_scale(RowParams& params, double scale, bool wide);
 
 /// Size of a block's partial of a split row (SoftmaxPartial, GradientPart), unless an operation has its own.

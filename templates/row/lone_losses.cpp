@@ -10,8 +10,8 @@ namespace tunesmith::row {
 namespace {
 
 struct Threads {
-  std::int64_t most_accesses;  ///< of a row
-  int of_row, blocks;          ///< blocks: of a multiprocessor
+  std::int64_t max_accesses;  ///< of a row
+  int of_row, blocks;         ///< blocks: of a multiprocessor
 };
 /// About 8 accesses for each thread.
 constexpr Threads of_narrow[] = {{512, 64, 10}, {1024, 128, 5}, {1536, 192, 5}, {2048, 256, 4}};
@@ -35,16 +35,16 @@ TypedConfig block_of_row(const Threads& threads, Registers registers) {
 }
 
 std::optional<TypedConfig> narrow_loss(const Shape& shape) {
-  constexpr std::int64_t of_short_row = 192, of_medium_row = 256, most_of_warp = 384;
+  constexpr std::int64_t of_short_row = 192, of_medium_row = 256, max_of_warp = 384;
   const std::int64_t accesses = shape.vectors_per_row();
   if (accesses <= of_short_row) return std::nullopt;
   if (shape.shifted())
-    return accesses > of_medium_row && accesses <= most_of_warp
-               ? std::optional(block_of_row({most_of_warp, 32, 20}, Registers::packed))
+    return accesses > of_medium_row && accesses <= max_of_warp
+               ? std::optional(block_of_row({max_of_warp, 32, 20}, Registers::packed))
                : std::nullopt;
-  if (accesses <= most_of_warp) return warp_of_row(accesses <= of_medium_row ? 128 : 64);
+  if (accesses <= max_of_warp) return warp_of_row(accesses <= of_medium_row ? 128 : 64);
   for (const Threads& threads : of_narrow)
-    if (accesses <= threads.most_accesses) return block_of_row(threads, Registers::packed);
+    if (accesses <= threads.max_accesses) return block_of_row(threads, Registers::packed);
   return std::nullopt;
 }
 
@@ -54,7 +54,7 @@ std::optional<TypedConfig> wide_loss(const Shape& shape) {
   if (accesses <= of_short_row) return std::nullopt;
   if (shape.shifted()) return accesses <= of_warp ? std::optional(warp_of_row(128)) : std::nullopt;
   for (const Threads& threads : of_wide)
-    if (accesses <= threads.most_accesses) return block_of_row(threads, Registers::float32);
+    if (accesses <= threads.max_accesses) return block_of_row(threads, Registers::float32);
   return std::nullopt;
 }
 

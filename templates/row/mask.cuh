@@ -55,7 +55,7 @@ class MaskOfRow {
   using Vector = Packed<Element, count>;
 
   __device__ __forceinline__ bool holds(int64 column) const {
-    return shape.least_cols > 0 ? GuardedVectors::holds<count>(seen_, column) : seen_.template holds<count>(column);
+    return shape.min_cols > 0 ? GuardedVectors::holds<count>(seen_, column) : seen_.template holds<count>(column);
   }
   /// Loads the vector at `column`, or zeros unless it is `whole`.
   __device__ __forceinline__ Vector load_if_whole(int64 column, bool whole) const {

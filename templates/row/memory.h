@@ -1,12 +1,11 @@
 #pragma once
-// What a device's memory asks of row kernels. Internal to templates/row.
+// Loads in flight that a device's memory needs. Internal to templates/row.
 
 #include "tunesmith/device_info.h"
 
 namespace tunesmith::row {
 
-/// Returns the bytes that memory delivers to a multiprocessor in its latency: 28 kB on an H100, 40 kB on an H200. As many
-/// have to be in flight.
+/// Returns the bytes that a multiprocessor must have in flight, latency times bandwidth: 28 kB on an H100, 40 kB on an H200.
 inline double bytes_in_latency(const DeviceInfo& device) noexcept {
   constexpr double latency_ns = 1100;  // of a busy memory
   return latency_ns * device.memory_gb_per_s / device.sm_count;

@@ -19,8 +19,8 @@ constexpr double share_of_few_waves = 0.66;
 // that tuning selects.
 constexpr double wanted_of_blocks = 32;
 constexpr double wanted_of_warps = 16;
-// Where threads sort what they have of a row, instructions are what costs, and few bytes on their way suffice: with half of
-// the values, gates of 64 to 2048 columns take 0.75 to 0.95 of the time (H100).
+// Threads that sort their part of a row are bound by instructions, and few bytes in flight suffice: with half of the values,
+// gates of 64 to 2048 columns take 0.75 to 0.95 of the time (H100).
 constexpr double share_with_chosen_columns = 0.5, bytes_with_chosen_columns = 0.15;
 // A block loads a masked row and its mask with half of the bytes and registers: the address of the mask and its loads take
 // their time, which more threads hide.
@@ -34,7 +34,7 @@ double loaded_bytes(const Shape& shape) {
   return static_cast<double>(bytes);
 }
 
-/// Returns the registers per thread that should hold the row: those of a masked row are fewer by the words of its mask.
+/// Returns the registers per thread that should hold the row: fewer for a masked row, by the words of its mask.
 double wanted_values_of_blocks(const Shape& shape) {
   constexpr double word_bytes = 4;
   if (shape.chosen_columns > 0) return share_with_chosen_columns * wanted_of_blocks;
@@ -135,14 +135,14 @@ std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& dev
   return ranked(std::move(all));
 }
 
-std::vector<TypedConfig> ranked_warps(int threads, int most_vectors, const Shape& shape, const DeviceInfo& device) {
+std::vector<TypedConfig> ranked_warps(int threads, int max_vectors, const Shape& shape, const DeviceInfo& device) {
   std::vector<Rated> all;
   for (int lanes = 1; lanes <= 32; lanes *= 2) {
     TypedConfig config;
     config.variant = Variant::warp;
     config.threads = threads;
     config.lanes = lanes;
-    if (config.vectors_per_thread(shape) * shape.inputs <= most_vectors && why_invalid(config, shape, device).empty())
+    if (config.vectors_per_thread(shape) * shape.inputs <= max_vectors && why_invalid(config, shape, device).empty())
       all.push_back(rate(config, wanted_values_of_warps(shape), shape, device));
   }
   return ranked(std::move(all));

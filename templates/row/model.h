@@ -30,7 +30,7 @@ Expectation expectation(const TypedConfig& config, const Shape& shape, const Dev
 /// empty.
 std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& device);
 
-/// Ranks the warp variant in the same way: blocks of `threads` threads, at most `most_vectors` vectors per lane.
-std::vector<TypedConfig> ranked_warps(int threads, int most_vectors, const Shape& shape, const DeviceInfo& device);
+/// Ranks the warp variant in the same way: blocks of `threads` threads, at most `max_vectors` vectors per lane.
+std::vector<TypedConfig> ranked_warps(int threads, int max_vectors, const Shape& shape, const DeviceInfo& device);
 
 }  // namespace tunesmith::row

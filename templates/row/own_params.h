@@ -1,5 +1,5 @@
 #pragma once
-// Kernel parameters of one operation, after those of all row kernels. Internal to templates/.
+// Kernel parameters of one operation, after the parameters of all row kernels. Internal to templates/.
 
 #include <cstddef>
 #include <cstdint>

@@ -49,13 +49,13 @@ double expected_share(const TypedConfig& config, const Shape& shape, const Devic
 
 /// Returns `config` with as much as possible in shared memory, or with `stages` 0 if there is too little of it.
 TypedConfig with_memory_filled(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
-  constexpr int most_stages = 4;
+  constexpr int max_stages = 4;
   const bool can_keep = shape.column_bytes > 0 && !shape.shifted();
   for (const int least : {3, 2})
     for (const int keep : {1, 0}) {
       if (keep == 1 && !can_keep) continue;
       config.keep_columns = keep;
-      for (config.stages = most_stages; config.stages >= least; --config.stages)
+      for (config.stages = max_stages; config.stages >= least; --config.stages)
         if (why_invalid(config, shape, device).empty()) return config;
     }
   config.stages = 0;
@@ -88,8 +88,8 @@ std::string why_not_persistent(const TypedConfig& config, const Shape& shape) {
   // ptxas 13.0 makes illegal instructions of asynchronous copies with a policy and a uniform part of the address.
   if (config.load != LoadHint::plain)
     return "load is " + std::string(enum_name(config.load)) + "; allowed for persistent: plain";
-  constexpr int most_stages = 8;  // the hardware counts few groups of copies
-  if (config.stages > most_stages) return "stages is " + std::to_string(config.stages) + "; persistent allows up to 8";
+  constexpr int max_stages = 8;  // the hardware counts few groups of copies
+  if (config.stages > max_stages) return "stages is " + std::to_string(config.stages) + "; persistent allows up to 8";
   if (config.keep_columns == 1 && shape.column_bytes == 0) return "keep_columns is 1; the program has no arrays [col]";
   if (config.keep_columns == 1 && shape.shifted())
     return "keep_columns is 1; rows that are not vector-aligned read arrays [col] at different offsets";

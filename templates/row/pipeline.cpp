@@ -18,11 +18,11 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t unit) { return (value +
 
 constexpr std::int64_t ring_bytes = 208 << 10;  ///< of one block on a multiprocessor
 
-/// Results of rows are kept for 8 rows, two of which are in progress.
-std::int64_t most_stages(const PipelineGeometry& geometry) { return 6 * geometry.chunks - 1; }
+/// Results are kept for 8 rows, including 2 in progress.
+std::int64_t max_stages(const PipelineGeometry& geometry) { return 6 * geometry.chunks - 1; }
 
 struct Choice {
-  std::int64_t most_piece;
+  std::int64_t max_piece;
   int threads, chunk_bytes, ahead, min_blocks;  // pieces and chunks of all inputs together
 };
 
@@ -35,12 +35,12 @@ TypedConfig chosen(const Choice& choice, const Shape& shape, const DeviceInfo& d
   config.ahead = choice.ahead;
   config.min_blocks = choice.min_blocks;
   const std::int64_t row_bytes = shape.cols * size_of(shape.input) * shape.inputs;
-  const std::int64_t blocks = (row_bytes + choice.most_piece - 1) / choice.most_piece;
+  const std::int64_t blocks = (row_bytes + choice.max_piece - 1) / choice.max_piece;
   config.blocks_per_row =
       static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(blocks, 1, 16))));
   const PipelineGeometry geometry = pipeline_geometry(config, shape);
   config.stages = static_cast<int>(
-      std::min({ring_bytes / choice.min_blocks / (geometry.chunk * shape.inputs), most_stages(geometry), std::int64_t{32}}));
+      std::min({ring_bytes / choice.min_blocks / (geometry.chunk * shape.inputs), max_stages(geometry), std::int64_t{32}}));
   if (suits_evict_last(shape.traffic_bytes(), device)) config.load = LoadHint::evict_last;
   return config;
 }
@@ -100,19 +100,19 @@ std::string why_not_streamed(const TypedConfig& config, const Shape& shape, cons
   if (config.load == LoadHint::no_allocate || config.load == LoadHint::streaming)
     return "load " + std::string(enum_name(config.load)) +
            " has no meaning for pipeline's copies; allowed: plain, evict_first, evict_last";
-  constexpr std::int64_t most_rows = std::int64_t{1} << 30;
-  if (shape.rows > most_rows) return "pipeline counts rows in 32 bits; rows is " + std::to_string(shape.rows);
+  constexpr std::int64_t max_rows = std::int64_t{1} << 30;
+  if (shape.rows > max_rows) return "pipeline counts rows in 32 bits; rows is " + std::to_string(shape.rows);
   if (config.threads + pipeline_extra_threads > device.max_threads_per_block)
     return "threads is " + std::to_string(config.threads) + ", and pipeline has 64 more; the device allows " +
            std::to_string(device.max_threads_per_block);
-  if (const int most = std::min(most_cluster_blocks(device), device.sm_count); config.blocks_per_row > most)
+  if (const int most = std::min(max_cluster_blocks(device), device.sm_count); config.blocks_per_row > most)
     return "blocks_per_row is " + std::to_string(config.blocks_per_row) + "; the device's clusters have at most " +
            std::to_string(most) + " blocks";
   const PipelineGeometry geometry = pipeline_geometry(config, shape);
   if ((config.blocks_per_row - 1) * geometry.piece >= row_bytes)
     return "blocks_per_row is " + std::to_string(config.blocks_per_row) + "; the last of them would have nothing of " +
            std::to_string(row_bytes) + " bytes";
-  const std::int64_t least = geometry.chunks * (1 + config.ahead) + 1, most = most_stages(geometry);
+  const std::int64_t least = geometry.chunks * (1 + config.ahead) + 1, most = max_stages(geometry);
   if (config.stages < least || config.stages > most)
     return "stages is " + std::to_string(config.stages) + "; with " + std::to_string(geometry.chunks) + " chunks of " +
            std::to_string(geometry.chunk * shape.inputs) + " bytes in a block's part of a row there must be " +
@@ -126,10 +126,10 @@ std::string why_not_streamed(const TypedConfig& config, const Shape& shape, cons
 }
 
 bool may_stream(const Shape& shape, const DeviceInfo& device) noexcept {
-  constexpr std::int64_t least_bytes = 128 << 10;
+  constexpr std::int64_t min_bytes = 128 << 10;
   if (device.kind == DeviceInfo::Kind::host) return false;  // emulated only where a configuration names it
   return shape.pipeline_part_bytes > 0 && shape.rows >= 2 * std::int64_t{device.sm_count} &&
-         shape.cols * size_of(shape.input) * shape.inputs >= least_bytes;
+         shape.cols * size_of(shape.input) * shape.inputs >= min_bytes;
 }
 
 bool worth_streaming(const Shape& shape, const DeviceInfo& device) noexcept {

@@ -51,7 +51,7 @@ struct Pipeline {
   static constexpr int part = rounded_up<rounded_up<chunk / vector_bytes, config.warps> / config.warps, 8>;
   static constexpr int per_lane = (part + 31) / 32;
   static constexpr int results = 8;
-  static constexpr int most_tickets = config.stages / chunks + 2 < 6 ? config.stages / chunks + 2 : 6;
+  static constexpr int max_tickets = config.stages / chunks + 2 < 6 ? config.stages / chunks + 2 : 6;
   static constexpr int stage_bytes = inputs * chunk;
   static constexpr int ring_bytes = config.stages * stage_bytes;
 
@@ -76,7 +76,8 @@ struct ResultPlace {
       : index(k % results), parity(static_cast<uint32>(k / results) & 1u) {}
 };
 
-/// Control block after the ring. `Info`: what the producer knows of a row; `Part`: partial of a warp; `Result`: for pass 2.
+/// Control block after the ring. `Info`: the producer's information about a row; `Part`: partial of a warp; `Result`: for
+/// pass 2.
 template <typename Geometry, const PipelineConfig& config, typename Info, typename Part, typename Result>
 struct PipelineControl {
   struct alignas(16) Record {
@@ -237,8 +238,8 @@ struct PartsOfChunks {
   }
 };
 
-/// Runs a worker warp: first_pass(k) of the k-th row of this cluster returns what second_pass(k, row) needs; a negative
-/// `row` in it ends the pipeline.
+/// Runs a worker warp: first_pass(k) of the k-th row of this cluster returns the argument `row` of second_pass(k, row); a
+/// negative row in it ends the pipeline.
 template <int ahead, typename Worker>
 __device__ __forceinline__ void work_on_rows(Worker& worker) {
   if constexpr (ahead == 0) {
@@ -257,8 +258,8 @@ __device__ __forceinline__ void work_on_rows(Worker& worker) {
   }
 }
 
-/// Sends three words of this block to all blocks of the cluster, with the ticket of block 0. Returns the record of block
-/// lane % blocks, and sets `ticket` to that of block 0. All lanes of the finisher.
+/// Sends three words of this block, and block 0's ticket, to all blocks of the cluster. Returns the record of block lane %
+/// blocks, and sets `ticket` to block 0's. All lanes of the finisher.
 template <int blocks, typename Control>
 __device__ __forceinline__ typename Control::Record exchange_records(Control& control, int slot, uint32 parity, int rank,
                                                                      uint32 a, uint32 b, uint32 c, int& ticket) {
@@ -288,7 +289,7 @@ __device__ __forceinline__ void run_pipeline(const RowParams& params, const Prod
   const uint32 ring = shared_address(memory);
   const int warp = warp_index();
   const int rank = blocks > 1 ? cluster_rank() : 0;
-  const Tickets tickets(params.workspace, params.rows, grid_blocks() / blocks, Geometry::most_tickets);
+  const Tickets tickets(params.workspace, params.rows, grid_blocks() / blocks, Geometry::max_tickets);
 
   // The thread that takes the cluster's tickets takes the first ones.
   const bool takes = warp == config.warps + 1 && rank == 0;

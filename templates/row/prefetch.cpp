@@ -1,7 +1,7 @@
 // Measured for 84 shapes of losses and softmax and 60 row programs on an H100, at distances of 12 to 72 KiB for each
-// multiprocessor, of which 24 to 32 KiB were the best, and checked on 80 other shapes, where this rule takes 0.90 to 1.02 of
-// the time of none, 0.977 on average. The rules for gradients and short rows were measured on an H200, also with other
-// arrays for each launch and no flush (NOTES.md, "Prefetch of later rows").
+// multiprocessor; 24 to 32 KiB were the best. Checked on 80 other shapes: 0.90 to 1.02 of the time without prefetch, 0.977
+// on average. The rules for gradients and short rows were measured on an H200, also with other arrays for each launch and no
+// flush (NOTES.md, "Prefetch of later rows").
 #include "templates/row/prefetch.h"
 
 #include <algorithm>
@@ -38,11 +38,11 @@ int default_prefetch(const TypedConfig& config, const Shape& shape, const Device
   const bool staged_loss = config.access == Access::staged && shape.is_loss();
   // A loss alone only reads. Programs without reductions, or that choose columns, do not wait for memory.
   if (!shape.writes || !shape.reduces || shape.chosen_columns > 0) return 0;
-  // Two arrays are enough loads, except for those of partial vectors, which come last.
+  // Two arrays are enough loads, except for loads of partial vectors, which come last.
   constexpr std::int64_t long_row = 24 << 10;
   if (shape.backward() && !(shape.shifted() && row_bytes(shape) >= long_row)) return 0;
   // Each row takes an instruction of its own, which costs more than it gains for parts of a few lines.
-  const bool short_exchange = shape.is_loss() || !(is_program(shape) || shape.logarithm);
+  const bool short_exchange = shape.is_loss() || !(shape.is_program || shape.logarithm);
   const std::int64_t few_bytes = (short_exchange ? 4 : 2) * line_bytes;
   if (!staged_loss && !has_whole_lines(shape) && shape.cols * size_of(shape.input) < few_bytes) return 0;
   // Long exchanges, in which clusters load nothing else.
@@ -53,7 +53,7 @@ int default_prefetch(const TypedConfig& config, const Shape& shape, const Device
   // Hints other than plain change what L2 keeps.
   if (config.load != LoadHint::plain && !(config.load == LoadHint::no_allocate && needs_more_loads(device))) return 0;
   // Clusters of small blocks have enough loads in flight.
-  const bool has_large_blocks = row_bytes(shape) > most_bytes_of_small_block * config.blocks_of_row();
+  const bool has_large_blocks = row_bytes(shape) > max_bytes_of_small_block * config.blocks_of_row();
   if (config.variant > Variant::block && !(config.variant == Variant::cluster && has_large_blocks)) return 0;
   if (config.access == Access::staged && !staged_loss) return 0;  // 0.97 to 1.04 of the time
   // Beyond, memory writes as much as it reads, and lines are evicted before their block starts.

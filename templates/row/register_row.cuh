@@ -12,16 +12,16 @@ struct ResidentConfig {
   LoadHint load;
   StoreHint store;
   /// A launch has shared memory for the columns of its rows only, which may be fewer than the kernel has room for. The slots
-  /// of several inputs alternate then, so that those of absent vectors are the last.
+  /// of several inputs alternate then, so that absent vectors have the last slots.
   bool sized_by_row = false;
 };
 
 /// Returns whether vector i of every thread is beyond the `end` of the row and would be in shared memory, where it may have
-/// no slot. The same for all threads of the group. Ask only `if constexpr (shape.least_cols > 0)`, as with beyond_row().
+/// no slot. The same for all threads of the group. Ask only `if constexpr (shape.min_cols > 0)`, as with beyond_row().
 template <const RowShape& shape, const ResidentConfig& config, int group_size>
 __device__ __forceinline__ bool without_slot(int64 end, int i) {
   const int64 first = int64{i} * group_size * shape.vector;
-  return config.sized_by_row && i >= config.register_vectors && first >= shape.least_cols &&
+  return config.sized_by_row && i >= config.register_vectors && first >= shape.min_cols &&
          static_cast<int>(first) >= static_cast<int>(end);
 }
 

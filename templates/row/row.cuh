@@ -10,8 +10,8 @@ namespace tunesmith {
 
 /// Properties that the source is specialized for.
 struct RowShape {
-  int64 cols;               ///< the most columns, if least_cols is set
-  int64 least_cols = 0;     ///< rows have least_cols to cols columns: RowParams::cols. 0: exactly cols
+  int64 cols;               ///< the most columns, if min_cols is set
+  int64 min_cols = 0;       ///< rows have min_cols to cols columns: RowParams::cols. 0: exactly cols
   int vector;               ///< elements per vector: at most 16 bytes of the widest dtype
   bool shifted = false;     ///< rows are not vector-aligned; the offset is the same in all arrays
   int line = 0;             ///< alignment in elements; columns of a shifted row count from the last multiple at or before it
@@ -49,7 +49,7 @@ constexpr bool ragged = shape.causal || shape.valid_cols;
 /// Returns the number of columns: a constant, unless the shape has a range of them.
 template <const RowShape& shape>
 __device__ __forceinline__ int64 columns_of(const RowParams& params) {
-  return shape.least_cols > 0 ? int64{params.cols} : shape.cols;
+  return shape.min_cols > 0 ? int64{params.cols} : shape.cols;
 }
 
 /// Maximum number of elements from the aligned address at or before a row's start to the row's end.
@@ -63,7 +63,7 @@ constexpr int vectors_per_thread = static_cast<int>((row_span<shape> + int64{gro
 
 /// True if vectors beyond the end of the row are not even loaded: rows of a bucket in shared memory.
 template <const RowShape& shape>
-constexpr bool leaves_early = shape.least_cols > 0 && shape.staged_rows > 0 && !ragged<shape>;
+constexpr bool leaves_early = shape.min_cols > 0 && shape.staged_rows > 0 && !ragged<shape>;
 /// True if no vector inside the row crosses its end: each lane has a row of its own.
 template <const RowShape& shape, int group_size>
 constexpr bool leaves_at_end = leaves_early<shape>&& group_size == 1 && !shape.shifted;
@@ -73,7 +73,7 @@ template <const RowShape& shape, int group_size>
 __device__ __forceinline__ constexpr bool inside_row(int i) {
   if (leaves_at_end<shape, group_size> && i % 2 == 0) return true;
   return (!shape.shifted || int64{i} * group_size * shape.vector >= shape.line) &&
-         (int64{i} + 1) * group_size * shape.vector <= (shape.least_cols > 0 ? shape.least_cols : shape.cols);
+         (int64{i} + 1) * group_size * shape.vector <= (shape.min_cols > 0 ? shape.min_cols : shape.cols);
 }
 
 /// One row. In every array, columns count from the aligned address at or before the first element.
@@ -91,7 +91,7 @@ struct Row {
       shift = static_cast<int>(reinterpret_cast<uint64>(first) / sizeof(Input)) & (shape.line - 1);
     }
     // Not columns_of(): the front end folds this constant, and the optimizer would schedule loads differently after a call.
-    int64 cols = shape.least_cols > 0 ? int64{params.cols} : shape.cols;
+    int64 cols = shape.min_cols > 0 ? int64{params.cols} : shape.cols;
     all = {shift, shift + cols};
     if constexpr (shape.causal) cols = row % cols + 1;
     if constexpr (shape.valid_cols) {
@@ -116,7 +116,7 @@ struct Row {
   __device__ __forceinline__ Element* start(Element* first, int64 stride) const {
     if constexpr (shape.staged_rows > 0)
       return first + static_cast<int>(index - block_index() * shape.staged_rows) *
-                         static_cast<int>(shape.least_cols > 0 ? stride : shape.cols);
+                         static_cast<int>(shape.min_cols > 0 ? stride : shape.cols);
     else
       return first + index * stride - shift;
   }
@@ -163,16 +163,16 @@ __device__ __forceinline__ int64 column_of(int i, int thread_rank) {
 /// has room for. The same for all threads of the group, so that the following vectors cost one branch. Only where
 /// instructions are the limit: in parts of warps, and with pairs and elements, for four at once, whose instructions overlap
 /// (two in staged rows). Do not ask before the first use of all vectors, unless the row leaves_early: loads whose only uses
-/// are behind a branch are issued late. And ask only `if constexpr (shape.least_cols > 0)`: a call changes the schedule.
+/// are behind a branch are issued late. And ask only `if constexpr (shape.min_cols > 0)`: a call changes the schedule.
 template <const RowShape& shape, int group_size>
 __device__ __forceinline__ bool beyond_row(int64 end, int i) {
-  constexpr bool may_be = shape.least_cols > 0 && (shape.vector <= 2 || group_size < 32);
+  constexpr bool may_be = shape.min_cols > 0 && (shape.vector <= 2 || group_size < 32);
   constexpr int together = shape.vector > 2 ? 1 : leaves_early<shape> ? 2 : 4;
   const int64 first = int64{i} * group_size * shape.vector;
-  return may_be && first >= shape.least_cols && i % together == 0 && static_cast<int>(first) >= static_cast<int>(end);
+  return may_be && first >= shape.min_cols && i % together == 0 && static_cast<int>(first) >= static_cast<int>(end);
 }
 
-/// Returns `range` for vector `i` of a thread. Only for shapes with least_cols.
+/// Returns `range` for vector `i` of a thread. Only for shapes with min_cols.
 template <typename Edges, const RowShape& shape, int group_size>
 __device__ __forceinline__ Range range_for(const Range& range, int i) {
   const bool may_start_before = shape.shifted && int64{i} * group_size * shape.vector < shape.line;
@@ -184,7 +184,7 @@ template <typename Element, const RowShape& shape, LoadHint hint, int group_size
 __device__ __forceinline__ Packed<Element, shape.vector> load_of_row(const Element* row, int i, int thread_rank, Range seen,
                                                                      Compute<Element> outside) {
   using Edges = typename RowFeatures<shape>::SeenEdges;
-  if constexpr (shape.least_cols > 0) seen = range_for<Edges, shape, group_size>(seen, i);
+  if constexpr (shape.min_cols > 0) seen = range_for<Edges, shape, group_size>(seen, i);
   return Edges::template load<Element, shape.vector, hint>(row, column_of<shape, group_size>(i, thread_rank), seen,
                                                            !ragged<shape> && inside_row<shape, group_size>(i), outside);
 }
@@ -193,7 +193,7 @@ __device__ __forceinline__ Packed<Element, shape.vector> load_of_row(const Eleme
 template <typename Element, const RowShape& shape, LoadHint hint, int group_size, int count, typename Hold>
 __device__ __forceinline__ void load_vectors_of_row(const Element* row, int thread_rank, Range seen,
                                                     Compute<Element> outside, const Hold& hold) {
-  if constexpr (shape.least_cols > 0 && shape.vector > 2 && count > 0) {
+  if constexpr (shape.min_cols > 0 && shape.vector > 2 && count > 0) {
     using Edges = typename RowFeatures<shape>::SeenEdges;
     if constexpr (Edges::late_ends) {
       Packed<Element, shape.vector> loaded[count];
@@ -220,7 +220,7 @@ __device__ __forceinline__ void store_of_row(Element* output, int i, int thread_
                                              const Compute<Element> (&values)[shape.vector]) {
   using Edges = typename RowFeatures<shape>::Edges;
   const int64 column = column_of<shape, group_size>(i, thread_rank);
-  if constexpr (shape.least_cols > 0)
+  if constexpr (shape.min_cols > 0)
     Edges::template store<Element, shape.vector, hint>(output, column, range_for<Edges, shape, group_size>(row.all, i),
                                                        inside_row<shape, group_size>(i), values);
   else

@@ -54,8 +54,9 @@ std::vector<ParsedProblemPtr> in_buckets(const ParsedProblem& problem, const Sha
   const std::string problem_class = problem.capacity_class();
   std::vector<ParsedProblemPtr> problems;
   Shape bucket = shape;
-  for (bucket.cols = std::max<std::int64_t>(least, 1); bucket.capacity() <= most; bucket.cols = bucket.capacity() + 1) {
+  for (bucket.cols = std::max<std::int64_t>(least, 1);; bucket.cols = bucket.capacity() + 1) {
     const std::int64_t last = bucket.capacity();
+    if (last > most || last < bucket.cols) break;  // there are no columns after those of the last bucket
     const std::int64_t cols = last - (((last - shape.cols) % period + period) % period);
     if (cols < 1) continue;
     Fields changes;

@@ -27,8 +27,8 @@ class RowProblem : public TypedProblem<TypedConfig> {
   Problem verification_problem() const override;
 
  protected:
-  /// `own`: parameters beyond those of all row kernels. `problem_class`: what else decides which configuration is fast, as
-  /// text that follows that of the shape.
+  /// `own`: parameters beyond those that all row kernels have. `problem_class`: text that follows the shape's, for other
+  /// properties that decide which configuration is fast.
   template <typename Typed>
   RowProblem(const Op& op, const Typed& typed, const Shape& shape, OwnParams own = {}, std::string problem_class = {})
       : TypedProblem(op, typed), shape_(shape), own_(std::move(own)), problem_class_(std::move(problem_class)) {}

@@ -271,14 +271,14 @@ class Geometries {
 
   void splits() {
     struct Part {
-      int threads, unroll, min_blocks, most_tiles;  ///< most_tiles: of a block, unless effort is full
+      int threads, unroll, min_blocks, max_tiles;  ///< max_tiles: of a block, unless effort is full
     };
     std::vector<Part> parts{{128, 4, 1, 1}, {128, 8, 1, 1}, {256, 4, 1, 1}};
     if (!shape_.writes)
       parts = {{128, 4, 10, 2}, {128, 8, 6, 1}, {128, 4, 1, 1}, {128, 8, 1, 1}, {256, 4, 4, 1}, {256, 4, 1, 1}};
     if (full_) parts.push_back({512, 4, 1, 1});
     for (const Part& part : parts)
-      for (int tiles = 1; tiles <= (full_ ? 4 : part.most_tiles); tiles *= 2) {
+      for (int tiles = 1; tiles <= (full_ ? 4 : part.max_tiles); tiles *= 2) {
         TypedConfig config;
         config.variant = Variant::split;
         config.threads = part.threads;

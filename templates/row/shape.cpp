@@ -66,7 +66,7 @@ std::int64_t Shape::resident_element_bytes() const noexcept {
   return bytes;
 }
 
-std::int64_t Shape::least_resident_bytes() const noexcept {
+std::int64_t Shape::min_resident_bytes() const noexcept {
   std::int64_t bytes = options.mask == Mask::add ? 4 * words_of_value() : size_of(input);
   for (int i = 0; i < inputs; ++i)
     if (in[static_cast<std::size_t>(i)].dtype) bytes = std::min(bytes, size_of(input_dtype(i)));
@@ -123,37 +123,37 @@ std::int64_t Shape::tuned_rows_bucket() const noexcept {
 namespace {
 
 /// Columns from which rows that are not vector-aligned have accesses to whole vectors: an end of a bucket.
-constexpr std::int64_t least_cols_of_vectors = 1024;
+constexpr std::int64_t min_cols_of_vectors = 1024;
 
 /// Returns by how many columns the bucket of a row ends earlier because the row is not vector-aligned.
 std::int64_t columns_before(const Shape& shape) noexcept {
   if (!shape.shifted()) return 0;
-  return shape.cols < least_cols_of_vectors ? 1 : shape.line() - 1;
+  return shape.cols < min_cols_of_vectors ? 1 : shape.line() - 1;
 }
 
 }  // namespace
 
-std::int64_t Shape::least_row_bytes() const noexcept {
+std::int64_t Shape::min_row_bytes() const noexcept {
   const std::int64_t width = actual_cols == 0 ? cols : actual_cols;
-  return least_cols_of(capacity_of(width + columns_before(*this))) * resident_element_bytes();
+  return min_cols_of(capacity_of(width + columns_before(*this))) * resident_element_bytes();
 }
 
 bool Shape::few_and_long() const noexcept {
   constexpr std::int64_t few = 256, very_few = 192, long_row = 112 << 10, medium_row = 80 << 10;
   if (!writes || !reduces || is_masked() || rows < 1 || rows > few) return false;
-  return least_row_bytes() > (rows <= very_few ? medium_row : long_row);
+  return min_row_bytes() > (rows <= very_few ? medium_row : long_row);
 }
 
 bool Shape::few_read_once() const noexcept {
   constexpr std::int64_t few = 128, long_row = 32 << 10;
-  return !writes && reduces && rows >= 1 && rows <= few && least_row_bytes() >= long_row;
+  return !writes && reduces && rows >= 1 && rows <= few && min_row_bytes() >= long_row;
 }
 
 std::int64_t Shape::capacity() const noexcept {
   const std::int64_t before = columns_before(*this);
-  const std::int64_t least = before > 1 ? least_cols_of_vectors + 1 : 1;
-  const std::int64_t end = capacity_of(std::max(cols + before, least)) - before;
-  return cols <= most_cols_of_buckets && end + before >= most_cols_of_buckets ? most_cols_of_buckets : end;
+  const std::int64_t least = before > 1 ? min_cols_of_vectors + 1 : 1;
+  const std::int64_t end = std::min(capacity_of(std::max(cols + before, least)) - before, max_cols_of_all);
+  return cols <= max_cols_of_buckets && end + before >= max_cols_of_buckets ? max_cols_of_buckets : end;
 }
 
 Shape Shape::with_vectors_of(int elements) const {
@@ -167,10 +167,10 @@ Shape Shape::with_capacity() const {
   const std::int64_t before = columns_before(*this);
   shape.actual_cols = cols;
   shape.cols = capacity();
-  const std::int64_t end = shape.cols == most_cols_of_buckets ? shape.cols : shape.cols + before;
-  shape.least_cols = std::max<std::int64_t>(least_cols_of(end) - before, 1);
-  if (before > 1) shape.least_cols = std::max(shape.least_cols, least_cols_of_vectors);
-  if (!crosses_ends()) shape.least_cols = (shape.least_cols + vector() - 1) / vector() * vector();  // rows of whole vectors
+  const std::int64_t end = shape.cols == max_cols_of_buckets ? shape.cols : shape.cols + before;
+  shape.min_cols = std::max<std::int64_t>(min_cols_of(end) - before, 1);
+  if (before > 1) shape.min_cols = std::max(shape.min_cols, min_cols_of_vectors);
+  if (!crosses_ends()) shape.min_cols = (shape.min_cols + vector() - 1) / vector() * vector();  // rows of whole vectors
   return shape;
 }
 

@@ -12,10 +12,10 @@
 namespace tunesmith::row {
 
 /// Static shared memory that the partial results of a row program may take, in bytes: CUDA allows a kernel 48 KiB.
-inline constexpr std::int64_t most_exchanged_bytes = 46 << 10;
+inline constexpr std::int64_t max_exchanged_bytes = 46 << 10;
 
 /// Largest partial result, in floats, for which a grid has room (GridGroup::max_words in device/group.cuh).
-inline constexpr int most_floats_of_grid = 8;
+inline constexpr int max_floats_of_grid = 8;
 
 inline constexpr std::int64_t line_bytes = 128;  ///< of a cache line
 
@@ -28,9 +28,9 @@ struct Rows {
 
 struct Shape {
   std::int64_t rows = 0, cols = 0;
-  /// Columns of the problem, if `cols` is the capacity of a kernel for any width from least_cols to `cols`; otherwise 0.
+  /// Columns of the problem, if `cols` is the capacity of a kernel for any width from min_cols to `cols`; otherwise 0.
   std::int64_t actual_cols = 0;
-  std::int64_t least_cols = 0;
+  std::int64_t min_cols = 0;
   DType input = DType::f32, output = DType::f32;
   int inputs = 1;  ///< number of input arrays: x, or dy and y
   std::array<Rows, 4> in;
@@ -42,7 +42,6 @@ struct Shape {
   bool in_place = false;
   bool writes = true;  ///< writes rows; otherwise only a few numbers per row, and `out` equals in[0]
   bool logarithm = false;
-  bool is_norm = false;             ///< one sum, then a product: few instructions an element
   int pipeline_part_bytes = 0;      ///< of a warp's partial in the operation's pipeline kernels; 0: it has none
   std::int64_t pipeline_cols = 0;   ///< fewest columns for which they are the fastest, as measured on an H200
   bool reduces = true;              ///< values of a row depend on all of its columns
@@ -54,7 +53,7 @@ struct Shape {
   int exchanged_floats = 2;         ///< largest partial result that threads exchange
   int exchanges = 1;                ///< reductions of a row one after another
   int chosen_columns = 0;           ///< of a row, which a row program chooses from sorted lists of each thread
-  int more_smem_bytes = 0;          ///< static shared memory beyond that of two such exchanges
+  int more_smem_bytes = 0;          ///< static shared memory in addition to two such exchanges
   bool keeps_exponentials = false;  ///< exponentials replace resident float elements; otherwise they are computed twice
   int staged_rows = 0;              ///< rows of a block whose rows pass through shared memory; 0: none
   int widest = 16;  ///< maximum elements per vector, which a configuration chooses for rows that are not vector-aligned
@@ -65,14 +64,14 @@ struct Shape {
   /// Returns whether rows have a loss, perhaps with its gradient.
   bool is_loss() const noexcept { return !is_program && (!writes || keeps_exponentials); }
   /// Returns whether each row is combined with arrays [col], such as the weights of a norm.
-  bool reads_columns() const noexcept { return column_bytes > 0 || (is_norm && more_registers > 0); }
+  bool reads_columns() const noexcept { return column_bytes > 0; }
   /// Returns whether the kernel computes a loss without its gradient.
   bool is_loss_alone() const noexcept { return is_loss() && !writes; }
   bool is_masked() const noexcept { return options.mask != Mask::none; }
-  /// Returns whether rows are written that are so few and long that the number of blocks for each of them decides how many
+  /// Returns whether the kernel writes few long rows: the number of blocks for each of them then decides how many
   /// multiprocessors work.
   bool few_and_long() const noexcept;
-  /// Returns whether long rows are read once that may be fewer than multiprocessors.
+  /// Returns whether the kernel reads long rows once and there may be fewer rows than multiprocessors.
   bool few_read_once() const noexcept;
   /// Returns whether elements are f64. Values and sums of a row are double then, as large as two floats.
   bool wide() const noexcept { return input == DType::f64 || computes_in_f64; }
@@ -99,7 +98,7 @@ struct Shape {
   /// Returns the resident bytes per element over all inputs, as float32 with an additive mask.
   std::int64_t resident_element_bytes() const noexcept;
   /// Returns the resident bytes per element of the input with the fewest.
-  std::int64_t least_resident_bytes() const noexcept;
+  std::int64_t min_resident_bytes() const noexcept;
   /// Returns the most columns of the bucket that the problem is in. A vector holds the columns before which a row that is
   /// not vector-aligned starts, so that its bucket ends that many columns earlier.
   std::int64_t capacity() const noexcept;
@@ -107,7 +106,7 @@ struct Shape {
   Shape with_vectors_of(int elements) const;
   /// Returns whether rows start and end at pairs of elements.
   bool starts_at_pairs() const noexcept { return !with_vectors_of(2).shifted(); }
-  /// Returns the same problem as the kernel for its bucket sees it.
+  /// Returns the problem of the kernel for its bucket.
   Shape with_capacity() const;
   /// Returns the rows for which the kernel of a capacity is chosen: a power of two, so that few kernels serve all numbers.
   /// Of few long rows, whose number decides the blocks for each of them, there are up to eight buckets an octave:
@@ -131,8 +130,9 @@ struct Shape {
   std::string capacity_class() const;
 
  private:
-  /// Returns the resident bytes of the narrowest row of the bucket: what depends on them is the same for all its widths.
-  std::int64_t least_row_bytes() const noexcept;
+  /// Returns the resident bytes of the narrowest row of the bucket. Rules use it so that all widths of the bucket have the
+  /// same result.
+  std::int64_t min_row_bytes() const noexcept;
 
   /// How all arrays are accessed.
   struct Access {

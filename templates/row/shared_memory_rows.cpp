@@ -31,11 +31,11 @@ TypedConfig small_hybrid(int register_vectors, int min_blocks, const Shape& shap
   return config;
 }
 
-/// Returns whether rows are those of softmax gradients that a block can hold in shared memory.
+/// Returns whether this is a softmax gradient with rows that a block can hold in shared memory.
 bool is_gradient_of_block(const Shape& shape) {
-  constexpr std::int64_t least_bytes = 12 << 10, most_bytes = 64 << 10;
-  return shape.backward() && !shape.is_program && !shape.is_masked() && !shape.wide() && row_bytes(shape) >= least_bytes &&
-         row_bytes(shape) <= most_bytes;
+  constexpr std::int64_t min_bytes = 12 << 10, max_bytes = 64 << 10;
+  return shape.backward() && !shape.is_program && !shape.is_masked() && !shape.wide() && row_bytes(shape) >= min_bytes &&
+         row_bytes(shape) <= max_bytes;
 }
 
 }  // namespace
@@ -52,18 +52,18 @@ TypedConfig hybrid_default(const Shape& shape, const DeviceInfo& device) {
 
 TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
   struct Blocks {
-    int number, threads, most_vectors;
+    int number, threads, max_vectors;
   };
   std::vector<Blocks> blocks{{2, 512, 8}, {1, 512, 8}};
   if (shape.inputs == 1) blocks.insert(blocks.begin(), {3, 256, 4});
   if (shape.keeps_exponentials) blocks = {{2, 256, 16}, {1, 256, 16}};
   TypedConfig config;
   config.variant = Variant::cluster;
-  for (const auto& [number, threads, most_vectors] : blocks)
+  for (const auto& [number, threads, max_vectors] : blocks)
     for (const int size : {2, 4, 8}) {
       config.blocks_per_row = size;
       if (!fill_chip(config, threads, number, shape, device)) continue;
-      config.register_vectors = std::min(config.register_vectors, most_vectors);
+      config.register_vectors = std::min(config.register_vectors, max_vectors);
       if (why_invalid(config, shape, device).empty()) return keeping_exponentials(config, shape, device);
     }
   config.blocks_per_row = 8;
@@ -71,23 +71,23 @@ TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
 }
 
 std::optional<TypedConfig> unaligned_hybrid(const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t least_bytes = 34 << 10, most_bytes = 88 << 10;
-  if (!shape.shifted() || shape.inputs > 1 || size_of(shape.input) != 2 || shape.is_program || shape.is_norm ||
-      shape.is_masked() || row_bytes(shape) < least_bytes || row_bytes(shape) > most_bytes)
+  constexpr std::int64_t min_bytes = 34 << 10, max_bytes = 88 << 10;
+  if (!shape.shifted() || shape.inputs > 1 || size_of(shape.input) != 2 || shape.is_program || shape.is_masked() ||
+      row_bytes(shape) < min_bytes || row_bytes(shape) > max_bytes)
     return std::nullopt;
   TypedConfig config;
   config.variant = Variant::hybrid;
-  for (const auto& [blocks, most_vectors] : {std::pair{4, 6}, {3, 9}}) {
+  for (const auto& [blocks, max_vectors] : {std::pair{4, 6}, {3, 9}}) {
     if (!fill_chip(config, 256, blocks, shape, device)) continue;
-    config.register_vectors = std::min(config.register_vectors, most_vectors);
+    config.register_vectors = std::min(config.register_vectors, max_vectors);
     if (why_invalid(config, shape, device).empty()) return with_hints(config, shape, device);
   }
   return std::nullopt;
 }
 
 std::optional<TypedConfig> gradient_hybrid(const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t least_cols = 4096;
-  if (!is_gradient_of_block(shape) || !is_narrow(shape) || shape.shifted() || shape.cols < least_cols ||
+  constexpr std::int64_t min_cols = 4096;
+  if (!is_gradient_of_block(shape) || !is_narrow(shape) || shape.shifted() || shape.cols < min_cols ||
       shape.actual_cols != 0 || shape.traffic_bytes() <= 2 * device.l2_bytes || shape.traffic_bytes() >= 4 * device.l2_bytes)
     return std::nullopt;
   TypedConfig config = small_hybrid(1, 8, shape);

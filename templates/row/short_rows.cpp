@@ -20,7 +20,7 @@ Accesses for_sums(const Shape& shape, std::int64_t cols) {
   return {Access::pairs, 32};
 }
 
-/// Returns those of losses with their gradient, whose exchanges are longer, so that lanes have more.
+/// Returns the accesses of losses with their gradient: more for each lane, because exchanges are longer.
 Accesses for_gradients_of_losses(const Shape& shape, std::int64_t cols) {
   constexpr std::int64_t few_cols = 64, some_cols = 128;
   const bool even = shape.starts_at_pairs();
@@ -30,7 +30,7 @@ Accesses for_gradients_of_losses(const Shape& shape, std::int64_t cols) {
   return {Access::vectors, 6};
 }
 
-/// Returns those of other kernels that write rows.
+/// Returns the accesses of other kernels that write rows.
 Accesses for_rows(const Shape& shape, std::int64_t cols) {
   constexpr std::int64_t few_cols = 64, some_cols = 128, many_cols = 384;
   const bool wide = size_of(shape.input) >= 4, several = shape.inputs > 1;
@@ -44,7 +44,7 @@ Accesses for_rows(const Shape& shape, std::int64_t cols) {
 }
 
 /// Returns the most bytes, over all inputs, of a row without alignment that narrow accesses read faster than vectors.
-std::int64_t most_bytes_of_short_rows(const Shape& shape) noexcept {
+std::int64_t max_bytes_of_short_rows(const Shape& shape) noexcept {
   const bool wide = size_of(shape.input) >= 4, several = shape.inputs > 1;
   if (wide && shape.writes && !shape.is_loss() && !shape.reads_columns()) return several ? 12 << 10 : 6 << 10;
   return several && !wide ? 6 << 10 : 4 << 10;
@@ -53,7 +53,7 @@ std::int64_t most_bytes_of_short_rows(const Shape& shape) noexcept {
 }  // namespace
 
 bool is_short_unaligned(const Shape& shape) noexcept {
-  return shape.shifted() && row_bytes(shape) <= most_bytes_of_short_rows(shape);
+  return shape.shifted() && row_bytes(shape) <= max_bytes_of_short_rows(shape);
 }
 
 TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device) {
@@ -84,18 +84,18 @@ TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const Devi
 }
 
 std::optional<TypedConfig> narrow_blocks(const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t least_cols = 1024, least_cols_of_elements = 2048;
+  constexpr std::int64_t min_cols = 1024, min_cols_of_elements = 2048;
   const bool wide = size_of(shape.input) >= 4, several = shape.inputs > 1, columns = shape.reads_columns();
-  const bool even = shape.starts_at_pairs(), elements = wide && columns && shape.cols > least_cols_of_elements;
-  if (!shape.writes || !shape.reduces || shape.wide() || shape.sums_rows() || shape.cols <= least_cols || !shape.shifted() ||
+  const bool even = shape.starts_at_pairs(), elements = wide && columns && shape.cols > min_cols_of_elements;
+  if (!shape.writes || !shape.reduces || shape.wide() || shape.sums_rows() || shape.cols <= min_cols || !shape.shifted() ||
       !(even || elements))
     return std::nullopt;
   if (shape.is_masked() && (wide || !(several || columns))) return std::nullopt;
-  std::int64_t most_cols = wide ? 16384 : 12288;  // beyond, whole vectors are as fast
-  if (columns) most_cols = !wide ? 32768 : even ? 16384 : 8192;
-  if (several) most_cols = wide ? 10240 : 16384;
-  if (shape.is_loss()) most_cols = wide ? 8192 : 3072;
-  if (shape.cols > most_cols) return std::nullopt;
+  std::int64_t max_cols = wide ? 16384 : 12288;  // beyond, whole vectors are as fast
+  if (columns) max_cols = !wide ? 32768 : even ? 16384 : 8192;
+  if (several) max_cols = wide ? 10240 : 16384;
+  if (shape.is_loss()) max_cols = wide ? 8192 : 3072;
+  if (shape.cols > max_cols) return std::nullopt;
   std::int64_t each = 48;  // elements of a thread
   if (columns) each = !wide ? 26 : even ? 16 : 17;
   if (several) each = 24;

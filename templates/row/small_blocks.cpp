@@ -12,11 +12,11 @@
 namespace tunesmith::row {
 namespace {
 
-constexpr int most_of_row = 16;   // blocks
-constexpr int few_needed = 4;     // blocks on each multiprocessor: too few to hide each other's latencies
-constexpr int most_vectors = 16;  // in registers
+constexpr int max_of_row = 16;   // blocks
+constexpr int few_needed = 4;    // blocks on each multiprocessor: too few to hide each other's latencies
+constexpr int max_vectors = 16;  // in registers
 
-/// The blocks of a row and of a multiprocessor, and what a thread of them holds in registers.
+/// Blocks of a row and of a multiprocessor, and values that a thread holds in registers.
 struct Blocks {
   int of_row, threads, of_multiprocessor, least;  ///< least: of a multiprocessor
   Registers registers;
@@ -26,7 +26,7 @@ struct Blocks {
 /// Each vector in registers has code for both ends of the row.
 bool has_ends(const Shape& shape) noexcept { return shape.shifted() && (is_narrow(shape) || shape.actual_cols != 0); }
 /// Returns whether the blocks of the largest cluster have to be larger than others.
-bool exceeds_blocks(const Shape& shape) { return row_bytes(shape) > most_of_row * most_bytes_of_small_block; }
+bool exceeds_blocks(const Shape& shape) { return row_bytes(shape) > max_of_row * max_bytes_of_small_block; }
 
 bool has_kernels(const Shape& shape, const DeviceInfo& device) {
   return shape.writes && shape.reduces && !shape.wide() && !shape.is_masked() && !shape.sums_rows() &&
@@ -34,17 +34,17 @@ bool has_kernels(const Shape& shape, const DeviceInfo& device) {
 }
 
 /// Returns the length from which on these rows are faster in clusters. Blocks hold shorter ones in registers.
-std::int64_t least_row_bytes(const Shape& shape) {
+std::int64_t min_row_bytes(const Shape& shape) {
   const bool narrow = is_narrow(shape);
   if (shape.is_loss()) return (!narrow ? 96 : shape.shifted() ? 36 : 56) * kib;
-  if (is_program(shape) && !is_like_softmax(shape))
+  if (shape.is_program && !is_like_softmax(shape))
     return (shape.inputs > 1 ? 96 : narrow && shape.exchanges == 1 ? 32 : 64) * kib;
   if (!narrow) return 64 * kib + 1;
   return (shape.inputs == 1 ? 31 : shape.shifted() ? 64 : 30) * kib;
 }
 
-/// Returns whether a thread needs registers for other values than those of one row.
-bool needs_registers(const Shape& shape) { return shape.inputs > 1 || (is_program(shape) && !is_like_softmax(shape)); }
+/// Returns whether a thread needs registers for more than the values of one row.
+bool needs_registers(const Shape& shape) { return shape.inputs > 1 || (shape.is_program && !is_like_softmax(shape)); }
 
 /// Returns the vectors of an input that a thread holds in registers unless shared memory is too small for the rest.
 int best_vectors(const Shape& shape, Registers registers) {
@@ -56,11 +56,11 @@ int best_vectors(const Shape& shape, Registers registers) {
 
 /// Returns the fewest blocks that hold a row, or more of them if few rows would leave multiprocessors without work.
 int blocks_of_row(const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t least_bytes = 9 * kib, least_bytes_of_largest = 15 * kib;
-  int blocks = threads_for(row_bytes(shape), most_bytes_of_small_block, 2, most_of_row);
-  while (blocks < most_of_row && needed_blocks(shape, blocks, device) <= few_needed) {
+  constexpr std::int64_t min_bytes = 9 * kib, min_bytes_of_largest = 15 * kib;
+  int blocks = threads_for(row_bytes(shape), max_bytes_of_small_block, 2, max_of_row);
+  while (blocks < max_of_row && needed_blocks(shape, blocks, device) <= few_needed) {
     const std::int64_t bytes = row_bytes(shape) / (2 * blocks);
-    if (bytes < (2 * blocks == most_of_row ? least_bytes_of_largest : least_bytes)) break;
+    if (bytes < (2 * blocks == max_of_row ? min_bytes_of_largest : min_bytes)) break;
     blocks *= 2;
   }
   return blocks;
@@ -71,7 +71,7 @@ Blocks usual(const Shape& shape, const DeviceInfo& device) {
   Blocks blocks{};
   blocks.of_row = blocks_of_row(shape, device);
   // A stage of a program that is not the last reads the values again, and would convert packed ones again.
-  const bool packed = is_program(shape) && shape.exchanges == 1 && may_pack(shape);
+  const bool packed = shape.is_program && shape.exchanges == 1 && may_pack(shape);
   blocks.registers = packed ? Registers::packed : Registers::float32;
   blocks.vectors = best_vectors(shape, blocks.registers);
   if (const int needed = needed_blocks(shape, blocks.of_row, device); needed <= few_needed) {
@@ -83,7 +83,7 @@ Blocks usual(const Shape& shape, const DeviceInfo& device) {
     blocks.of_multiprocessor = is_narrow(shape) ? 7 : needs_registers(shape) ? 6 : 8;
     blocks.least = 5;
   } else {
-    // Of losses in float32, more of a row fits into the registers of fewer threads.
+    // With losses in float32, more of a row fits into the registers of fewer threads.
     blocks.threads = wide_loss ? 128 : 256;
     blocks.of_multiprocessor = wide_loss ? 6 : 5;
     blocks.least = wide_loss ? 4 : 3;
@@ -94,13 +94,13 @@ Blocks usual(const Shape& shape, const DeviceInfo& device) {
 /// Returns whether rows of this length are faster in other variants, as measured.
 bool others_are_faster(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t many_rows = 1024, moderate_row = 52 * kib, long_row = 80 * kib;
-  // A grid has more blocks for each of few rows. Those of programs exchange partials once in each stage.
-  if (!is_program(shape) && needed_blocks(shape, blocks_of_row(shape, device), device) <= few_needed) return true;
+  // A grid has more blocks for each of few rows. Grids of programs exchange partials once in each stage.
+  if (!shape.is_program && needed_blocks(shape, blocks_of_row(shape, device), device) <= few_needed) return true;
   if (exceeds_blocks(shape) && shape.inputs > 1 && !is_narrow(shape)) return true;
   // Many rows that blocks can hold: tails and exchanges hardly count.
   const std::int64_t l2_traffic = shape.traffic_bytes() / device.l2_bytes;
-  if (!is_program(shape) && l2_traffic >= 4 && row_bytes(shape) <= (l2_traffic < 8 ? moderate_row : long_row)) return true;
-  // Every multiprocessor of a pipeline has about as many of many rows.
+  if (!shape.is_program && l2_traffic >= 4 && row_bytes(shape) <= (l2_traffic < 8 ? moderate_row : long_row)) return true;
+  // A pipeline divides many rows about evenly over multiprocessors.
   return worth_streaming(shape, device) && (shape.rows >= many_rows || (exceeds_blocks(shape) && shape.is_loss()));
 }
 
@@ -112,7 +112,7 @@ std::optional<TypedConfig> with_vectors(const Blocks& blocks, int most, const Sh
   config.blocks_per_row = blocks.of_row;
   config.min_blocks = blocks.of_multiprocessor;
   config.registers = blocks.registers;
-  config.sized_by_row = shape.least_cols > 0 ? 1 : 0;
+  config.sized_by_row = shape.min_cols > 0 ? 1 : 0;
   if (shape.vectors_per_row() < std::int64_t{2} * config.members()) return std::nullopt;
   const auto available = static_cast<int>(std::min<std::int64_t>(config.vectors_per_thread(shape), most));
   for (int vectors = std::min(blocks.vectors, available); vectors <= available; ++vectors) {
@@ -128,13 +128,13 @@ bool overlaps_waves(const Shape& shape, int of_row, const DeviceInfo& device) {
   constexpr int more_than_resident = 7;
   const int few = is_like_softmax(shape) ? 8 : 12;
   const int needed = needed_blocks(shape, of_row, device);
-  const bool long_exchange = shape.exchanges > 1 || of_row == most_of_row;
-  return is_program(shape) && needs_more_loads(device) && long_exchange && needed > more_than_resident && needed <= few;
+  const bool long_exchange = shape.exchanges > 1 || of_row == max_of_row;
+  return shape.is_program && needs_more_loads(device) && long_exchange && needed > more_than_resident && needed <= few;
 }
 
 std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& device) {
   constexpr int many = 8;
-  if (!has_kernels(shape, device) || row_bytes(shape) < least_row_bytes(shape) || others_are_faster(shape, device))
+  if (!has_kernels(shape, device) || row_bytes(shape) < min_row_bytes(shape) || others_are_faster(shape, device))
     return std::nullopt;
   const Blocks best = usual(shape, device);
   const auto down_to = [&](int first, int least, int most, const Shape& fitting) -> std::optional<TypedConfig> {
@@ -145,16 +145,16 @@ std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& de
     return std::nullopt;
   };
   if (best.threads == 128 && overlaps_waves(shape, best.of_row, device))
-    if (const auto config = down_to(needed_blocks(shape, best.of_row, device) <= many ? 6 : 5, 5, most_vectors, shape))
+    if (const auto config = down_to(needed_blocks(shape, best.of_row, device) <= many ? 6 : 5, 5, max_vectors, shape))
       return config;
-  // All rows at once, also with more vectors in registers, if few do not wait for a place then.
+  // Prefer all rows at once, even with more vectors in registers, unless few rows would wait.
   if (const int needed = needed_blocks(shape, best.of_row, device); best.threads == 128 && needed <= many) {
     const int first = std::max(best.of_multiprocessor, needed);
-    if (const auto config = down_to(first, needed, most_vectors, shape)) return config;
+    if (const auto config = down_to(first, needed, max_vectors, shape)) return config;
     if (shape.actual_cols != 0)
-      if (const auto config = down_to(first, needed, most_vectors, fitting_half_of_bucket(shape))) return config;
+      if (const auto config = down_to(first, needed, max_vectors, fitting_half_of_bucket(shape))) return config;
   }
-  for (const int most : {has_ends(shape) ? best.vectors : most_vectors, most_vectors})
+  for (const int most : {has_ends(shape) ? best.vectors : max_vectors, max_vectors})
     if (const auto config = down_to(best.of_multiprocessor, best.least, most, shape)) return config;
   return std::nullopt;
 }
@@ -163,7 +163,7 @@ std::vector<TypedConfig> small_blocks_to_try(const Shape& shape, const DeviceInf
   constexpr std::int64_t moderate_row = 48 * kib;
   std::vector<TypedConfig> list;
   std::set<std::string> known;
-  if (!has_kernels(shape, device) || row_bytes(shape) * 4 < std::min(least_row_bytes(shape), moderate_row) * 3) return list;
+  if (!has_kernels(shape, device) || row_bytes(shape) * 4 < std::min(min_row_bytes(shape), moderate_row) * 3) return list;
   const Blocks best = usual(shape, device);
   const auto add = [&](int of_row, int of_multiprocessor, Registers registers, int vectors) {
     Blocks blocks = best;
@@ -171,8 +171,8 @@ std::vector<TypedConfig> small_blocks_to_try(const Shape& shape, const DeviceInf
     blocks.of_multiprocessor = of_multiprocessor;
     blocks.registers = registers;
     blocks.vectors = vectors;
-    if (of_row < 2 || of_row > most_of_row || of_multiprocessor < 1) return;
-    const auto config = with_vectors(blocks, most_vectors, shape, device);
+    if (of_row < 2 || of_row > max_of_row || of_multiprocessor < 1) return;
+    const auto config = with_vectors(blocks, max_vectors, shape, device);
     if (config && known.insert(config->to_config().text()).second) list.push_back(*config);
   };
   const bool packs = may_pack(shape);

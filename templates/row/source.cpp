@@ -97,7 +97,7 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
            ";\n  using Output = " + device_type(shape.output) + ";\n};\n\n";
   // Members with default values are omitted.
   text += "static constexpr tunesmith::RowShape shape = {\n" + member("cols", shape.cols);
-  if (shape.least_cols > 0) text += member("least_cols", shape.least_cols);
+  if (shape.min_cols > 0) text += member("min_cols", shape.min_cols);
   text += member("vector", shape.vector());
   if (shape.shifted()) text += member("shifted", true) + member("line", shape.line());
   if (shape.logarithm) text += member("logarithm", true);
@@ -147,7 +147,7 @@ std::string kernel(const TypedConfig& config, const std::string& entry, const st
          (staged.shape.staged_rows > 0 ? staged_kernel(config, staged, params, call) : "  " + call + "(params);\n") + "}\n";
 }
 
-std::string least_arch(const TypedConfig& config, const Shape& shape) {
+std::string min_arch(const TypedConfig& config, const Shape& shape) {
   if (config.variant == Variant::pipeline) return "sm_90a";
   if (config.variant == Variant::cluster || config.prefetch_blocks > 0 ||
       (config.variant == Variant::persistent && config.blocks_per_row > 1))
@@ -158,8 +158,8 @@ std::string least_arch(const TypedConfig& config, const Shape& shape) {
 
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape) {
   const Options& options = shape.options;
-  const bool one_width = shape.least_cols == 0 || shape.least_cols == shape.cols;
-  const std::string least = one_width ? "" : std::to_string(shape.least_cols) + " to ";
+  const bool one_width = shape.min_cols == 0 || shape.min_cols == shape.cols;
+  const std::string least = one_width ? "" : std::to_string(shape.min_cols) + " to ";
   std::string what = "cols = " + least + std::to_string(shape.cols) + ", reads " +
                      (shape.backward() ? "two arrays of " : "") + std::string(name(shape.input));
   if (shape.writes) what += ", writes " + std::string(name(shape.output)) + (shape.in_place ? ", in place" : "");
@@ -271,7 +271,7 @@ SourceParts source_parts(const TypedConfig& config, const Shape& shape, const st
   SourceParts parts;
   parts.specialized_for = specialized_for(shape);
   parts.specialized_for.front().second += kernels.specialized;
-  parts.least_arch = least_arch(config, shape);
+  parts.min_arch = min_arch(config, shape);
   describe(config, shape, kernels.steps, parts);
   parts.constants = constants(config, shape, kernels.features, kernels.definitions) + own.assertions();
   const std::string arguments = kernels.types + ", shape, config";

@@ -14,8 +14,8 @@ namespace tunesmith::row {
 
 using FeatureTypes = std::vector<std::pair<std::string, std::string>>;
 
-/// Returns "Types", "shape" with its RowFeatures (those of all row kernels and `more`) and, depending on the variant,
-/// "config", "Group" and "Storage": the arguments of a kernel template. `definitions`: text in place of "Types".
+/// Returns "Types", "shape" with its RowFeatures (of all row kernels, and `more`) and, depending on the variant, "config",
+/// "Group" and "Storage": the arguments of a kernel template. `definitions`: text in place of "Types".
 std::string constants(const TypedConfig& config, const Shape& shape, const FeatureTypes& more = {},
                       const std::string& definitions = {});
 
@@ -25,7 +25,7 @@ std::string kernel(const TypedConfig& config, const std::string& entry, const st
                    const std::string& function, const std::string& arguments, const StagedRowsOf& staged = {});
 
 /// Returns the minimum architecture of this configuration.
-std::string least_arch(const TypedConfig& config, const Shape& shape);
+std::string min_arch(const TypedConfig& config, const Shape& shape);
 
 /// Returns the lines that describe a source: columns, dtypes, options, alignment of rows.
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape);
@@ -35,16 +35,16 @@ inline std::vector<std::string> overloads_for_double() { return {"device/double_
 
 /// The kernels of an operation, by the naming convention of row kernels: FUNCTION_resident in FILES/resident.cuh (one read),
 /// and FUNCTION_two_pass, FUNCTION_split_sums and FUNCTION_split in FILES/tiled.cuh (two reads). Their template arguments
-/// are Types, shape and config; those of FUNCTION_resident also Group and Storage.
+/// are Types, shape and config; FUNCTION_resident also has Group and Storage.
 struct Kernels {
   std::string files;                        ///< "softmax/backward_" for softmax/backward_resident.cuh
   std::string function;                     ///< "softmax_backward"
-  std::string steps;                        ///< what they compute for a row, see describe()
-  FeatureTypes features{};                  ///< of RowFeatures, in addition to those of all row kernels
+  std::string steps;                        ///< the computation for a row, see describe()
+  FeatureTypes features{};                  ///< of RowFeatures, in addition to all row kernels'
   std::string resident_and{};               ///< template arguments of FUNCTION_resident after those above: ", void"
   std::string types = "Types";              ///< first template argument
-  std::string definitions{};                ///< what the constants follow; without them, the struct Types
-  std::optional<RowAddresses> addresses{};  ///< parameters with addresses of rows, if not those of addresses_of()
+  std::string definitions{};                ///< text before the constants; empty: the struct Types
+  std::optional<RowAddresses> addresses{};  ///< parameters with addresses of rows, if not addresses_of()
   std::string specialized{};                ///< additional properties they are specialized for: ", weights of bf16"
   std::vector<std::string> overloads{};     ///< included before FILES/...
   std::vector<std::string> for_double = overloads_for_double();  ///< likewise, by kernels of double
@@ -59,7 +59,7 @@ std::vector<std::string> overloads(const TypedConfig& config, const Shape& shape
 SourceParts source_parts(const TypedConfig& config, const Shape& shape, const std::string& entry, const Kernels& kernels,
                          const OwnParams& own = {});
 
-/// Describes the algorithm of this configuration and its mapping of threads to rows. `steps`: what it computes for a row,
+/// Describes the algorithm of this configuration and its mapping of threads to rows. `steps`: the computation for a row,
 /// e.g. "the maximum, the sum of exponentials and the result".
 void describe(const TypedConfig& config, const Shape& shape, const std::string& steps, SourceParts& parts);
 

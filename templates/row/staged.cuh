@@ -38,7 +38,7 @@ __device__ __forceinline__ void over_rows(const StagedLaneGroup<block_threads, l
 /// The rows of a block. Regions of shared memory start `offset` bytes, a multiple of 16, into the dynamic shared memory.
 template <const RowShape& shape, typename Group>
 struct StagedRows {
-  static constexpr int most_bulk_copies = 4;
+  static constexpr int max_bulk_copies = 4;
 
   int64 first_row, first;  ///< of the block; its first element in an array
   int rows, elements;      ///< of the block; not positive for a surplus block of a folded grid
@@ -88,7 +88,7 @@ struct StagedRows {
                           [&](int i) { reinterpret_cast<Element*>(region)[i] = from[i]; });
     return region;
   }
-  /// Loads an array with one element for each row into L1, where the rows find them.
+  /// Loads an array with one element for each row into L1, for later loads by the rows.
   template <typename Element>
   __device__ __forceinline__ void bring_near(const void* array) const {
     constexpr int sector = 32 / static_cast<int>(sizeof(Element));
@@ -102,7 +102,7 @@ struct StagedRows {
 #if TUNESMITH_HAS_SM90A
     const uint32 barriers = barriers_of_copies();
 #pragma unroll
-    for (int i = 0; i < most_bulk_copies; ++i)
+    for (int i = 0; i < max_bulk_copies; ++i)
       if (i < bulk_copies) barrier_wait(barriers + i * 8, 0);
 #endif
   }
@@ -111,7 +111,7 @@ struct StagedRows {
   template <typename Element>
   __device__ __forceinline__ bool copied_in_bulk(unsigned char* region, const Element* from) {
 #if TUNESMITH_HAS_SM90A
-    if (bulk_copies == most_bulk_copies) return false;
+    if (bulk_copies == max_bulk_copies) return false;
     const uint32 barrier = barriers_of_copies() + 8 * bulk_copies++;
     if (thread_index() == 0) {
       const int bytes = elements > 0 ? elements * static_cast<int>(sizeof(Element)) / 16 * 16 : 0;
@@ -127,11 +127,11 @@ struct StagedRows {
   }
 #if TUNESMITH_HAS_SM90A
   static __device__ __forceinline__ uint32 barriers_of_copies() {
-    TUNESMITH_SHARED(uint64, barriers, most_bulk_copies);
+    TUNESMITH_SHARED(uint64, barriers, max_bulk_copies);
     return shared_address(barriers);
   }
 #endif
-  /// Returns the address of results in shared memory: they may replace rows, of which each lane reads what it replaces.
+  /// Returns the address of results in shared memory. They may replace rows: each lane replaces only what it has read.
   static __device__ __forceinline__ void* results(int offset) { return dynamic_shared() + offset; }
   /// Waits for all results.
   static __device__ __forceinline__ void computed() { sync_block(); }
@@ -193,12 +193,12 @@ struct SharedElements : SharedVectors {
   }
 };
 
-/// Rows of 16-bit elements, of which every other one starts within a pair, as pairs: columns of these rows count from the
-/// pair in which they start. `shape` has accesses to elements. A row shares its first and last pair with its neighbours.
+/// Rows of 16-bit elements as pairs, where every other row starts within a pair: its columns count from that pair. `shape`
+/// has accesses to elements. A row shares its first and last pair with its neighbours.
 template <const RowShape& shape>
 struct AsPairs {
   static constexpr RowShape value = {.cols = shape.cols,
-                                     .least_cols = shape.least_cols,
+                                     .min_cols = shape.min_cols,
                                      .vector = 2,
                                      .shifted = true,
                                      .line = 2,
@@ -264,7 +264,7 @@ __device__ __forceinline__ Row<shape> staged_row(const RowParams& params, int64 
 /// Returns `range` for vector `i` of a thread, without comparisons that are known to be true.
 template <const RowShape& shape, int group_size>
 __device__ __forceinline__ Range range_of_pairs(const Range& range, int i) {
-  constexpr int64 least = shape.least_cols > 0 ? shape.least_cols : shape.cols;
+  constexpr int64 least = shape.min_cols > 0 ? shape.min_cols : shape.cols;
   const bool ends_after = (int64{i} + 1) * group_size * shape.vector <= least;
   return {i == 0 ? range.begin : 0, ends_after ? SharedPairs::endless : range.end};
 }

@@ -40,7 +40,7 @@ struct RowAddresses {
   std::string near{};  ///< an array with one element for each row, read first of all: "targets"; and its type
   std::string near_type{};
 };
-/// Returns those in RowParams; `params`: the type of the kernel's parameters.
+/// Returns the addresses in RowParams; `params`: the type of the kernel's parameters.
 RowAddresses addresses_of(const Shape& shape, const std::string& params);
 
 struct StagedRowsOf {

@@ -1,4 +1,4 @@
-// Geometries of rows that pass through shared memory: the default, and those that the search tries.
+// Geometries of rows that pass through shared memory: the default and the search space.
 
 #include <algorithm>
 #include <bit>
@@ -16,15 +16,15 @@ constexpr int max_lanes = 32;
 /// columns, but every multiprocessor several blocks, and that blocks start at multiples of 16 bytes in every array.
 void set_rounds(TypedConfig& config, const Shape& shape, std::int64_t cols, std::int64_t chunk_bytes,
                 const DeviceInfo& device) {
-  constexpr int most_rounds = 64;
-  // A last wave with few blocks costs losses more, whose blocks do more once.
+  constexpr int max_rounds = 64;
+  // A last wave with few blocks costs losses more, because their blocks have more fixed work.
   const int blocks_per_sm = shape.is_loss() && shape.writes ? 24 : 6;
   const std::int64_t at_once = config.threads / config.lanes;
   const auto bytes = static_cast<double>(at_once * cols * size_of(shape.input));
   const double wanted = std::log2(static_cast<double>(chunk_bytes) / bytes);
-  config.rounds = 1 << std::clamp(static_cast<int>(std::lround(wanted)), 0, std::countr_zero(unsigned{most_rounds}));
+  config.rounds = 1 << std::clamp(static_cast<int>(std::lround(wanted)), 0, std::countr_zero(unsigned{max_rounds}));
   while (config.rounds > 1 && shape.rows < at_once * config.rounds * device.sm_count * blocks_per_sm) config.rounds /= 2;
-  while (config.rounds < most_rounds && !why_not_staged(config, shape).empty()) config.rounds *= 2;
+  while (config.rounds < max_rounds && !why_not_staged(config, shape).empty()) config.rounds *= 2;
 }
 
 TypedConfig staged(int threads, int lanes) {
@@ -43,8 +43,8 @@ std::int64_t elements_of_lane(const Shape& shape) {
     if (shape.is_loss()) return !few_cols && narrow ? 44 : 40;
     return few_cols ? 32 : 36 * staged_view(shape, 1).vector();
   }
-  if (few_cols) return shape.is_loss() ? 40 : narrow || is_program(shape) ? 32 : 16;
-  if (is_program(shape) && narrow) return 24;
+  if (few_cols) return shape.is_loss() ? 40 : narrow || shape.is_program ? 32 : 16;
+  if (shape.is_program && narrow) return 24;
   return 16;
 }
 
@@ -53,7 +53,7 @@ std::int64_t cols_of_one_lane(const Shape& shape) {
   const bool narrow = is_narrow(shape);
   if (shape.inputs > 1 && narrow) return 48;
   if (shape.is_loss()) return shape.writes || narrow ? 64 : 40;
-  return narrow || is_program(shape) ? 64 : 48;
+  return narrow || shape.is_program ? 64 : 48;
 }
 
 /// Returns the bytes of each array that pass through shared memory at once.
@@ -61,7 +61,7 @@ std::int64_t chunk_bytes(const Shape& shape, int lanes, int threads) {
   constexpr std::int64_t usual = 12 << 10;
   if (!shape.writes || lanes == 1) return usual;
   if (shape.is_loss()) return is_narrow(shape) ? 10 << 10 : 8 << 10;
-  if (is_program(shape)) return is_narrow(shape) && threads > 64 ? 16 << 10 : usual;
+  if (shape.is_program) return is_narrow(shape) && threads > 64 ? 16 << 10 : usual;
   return shape.inputs > 1 ? 6 << 10 : usual;
 }
 
@@ -77,7 +77,7 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::in
       shape.writes && !shape.is_loss() && shape.inputs == 1 && lanes > 1 && !(shape.reads_columns() && cols > many_cols);
   TypedConfig config = staged(four_warps ? 128 : 64, lanes);
   // For most rows of a bucket. Norms of 16 bits that start at pairs lose more with too many rows than with too few.
-  const bool fewer = shape.is_norm && is_narrow(shape) && shape.starts_at_pairs();
+  const bool fewer = is_like_norm(shape) && is_narrow(shape) && shape.starts_at_pairs();
   set_rounds(config, shape, fewer ? shape.cols : (cols + shape.cols) / 2, chunk_bytes(shape, lanes, config.threads), device);
   return config;
 }
@@ -86,19 +86,19 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {
 }
 
 bool gains_from_staging(const Shape& shape) noexcept {
-  constexpr std::int64_t most_cols = 1024;
+  constexpr std::int64_t max_cols = 1024;
   const bool wide = !is_narrow(shape);
-  if (!shape.writes) return shape.cols < (shape.is_loss() ? most_cols : 64);
-  if (!shape.starts_at_pairs() && (!wide || shape.reads_columns())) return shape.cols < most_cols;
-  if (shape.is_norm) return shape.cols < most_cols;
-  std::int64_t most_staged = wide ? 256 : 800;
-  if (shape.is_loss()) most_staged = wide ? 128 : 500;
-  if (shape.inputs > 1) most_staged = !shape.reduces ? (wide ? 128 : 160) : wide ? 300 : shape.backward() ? 128 : 400;
-  return shape.cols <= most_staged;
+  if (!shape.writes) return shape.cols < (shape.is_loss() ? max_cols : 64);
+  if (!shape.starts_at_pairs() && (!wide || shape.reads_columns())) return shape.cols < max_cols;
+  if (is_like_norm(shape)) return shape.cols < max_cols;
+  std::int64_t max_staged = wide ? 256 : 800;
+  if (shape.is_loss()) max_staged = wide ? 128 : 500;
+  if (shape.inputs > 1) max_staged = !shape.reduces ? (wide ? 128 : 160) : wide ? 300 : shape.backward() ? 128 : 400;
+  return shape.cols <= max_staged;
 }
 
 std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& device, bool full) {
-  constexpr double least_accesses = 1.5, most_accesses = 40;  // of a lane
+  constexpr double min_accesses = 1.5, max_accesses = 40;  // of a lane
   if (!shape.shifted() || !shape.without_gaps()) return {};
   const auto accesses = static_cast<double>(shape.cols) / staged_view(shape, 1).vector();
   const TypedConfig usual = staged_default(shape, device);
@@ -112,7 +112,7 @@ std::vector<TypedConfig> staged_to_try(const Shape& shape, const DeviceInfo& dev
   for (const int threads : full ? std::vector<int>{64, 128, 256} : std::vector<int>{usual.threads})
     for (int lanes = 1; lanes <= max_lanes; lanes *= 2) {
       const double each = accesses / lanes;
-      if (each <= least_accesses || each > most_accesses) continue;
+      if (each <= min_accesses || each > max_accesses) continue;
       if (!full && lanes != usual.lanes * 2 && lanes * 2 != usual.lanes) continue;
       for (const std::int64_t chunk_bytes :
            full ? std::vector<std::int64_t>{8 << 10, 16 << 10, 4 << 10} : std::vector<std::int64_t>{8 << 10}) {

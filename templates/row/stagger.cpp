@@ -1,6 +1,6 @@
-// Measured for 105 shapes on an H100 and 80 on an H200 (NOTES.md, "Staggered starts"). Where this rule has a delay, it takes
-// 0.88 to 1.03 of the time of none, 0.97 on average. Half of the loading time is often slower than none; one and a half of
-// it always was.
+// Measured for 105 shapes on an H100 and 80 on an H200 (NOTES.md, "Staggered starts"). Where this rule has a delay, kernels
+// take 0.88 to 1.03 of the time without it, 0.97 on average. Half of the loading time is often slower than no delay; one and
+// a half times always was.
 #include "templates/row/stagger.h"
 
 #include <cmath>
@@ -17,8 +17,8 @@ int full_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo
 }
 
 int default_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  constexpr std::int64_t least_row_of_block = 7 << 10;
-  constexpr int most_of_narrow_loss = 4;    // blocks of a row
+  constexpr std::int64_t min_row_of_block = 7 << 10;
+  constexpr int max_of_narrow_loss = 4;     // blocks of a row
   if (device.arch.number() < 90) return 0;  // not measured
   // Arrays that fit into half of L2 may be there, and arrive sooner. Rows that are only read leave nothing to overlap.
   if (!shape.writes || !shape.reduces || shape.traffic_bytes() < device.l2_bytes / 2) return 0;
@@ -28,13 +28,13 @@ int default_stagger(const TypedConfig& config, const Shape& shape, const DeviceI
     case Variant::grid: return full;
     case Variant::cluster:
       if (overlaps_waves(shape, config.blocks_per_row, device)) return 0;
-      if (is_program(shape) && !is_like_softmax(shape)) return full;
+      if (shape.is_program && !is_like_softmax(shape)) return full;
       if (shape.backward()) return narrow ? full : 0;
-      if (shape.is_loss()) return narrow && config.blocks_per_row > most_of_narrow_loss ? 0 : full;
-      // Rows that are all resident at once, with room for others, have no others to overlap with.
+      if (shape.is_loss()) return narrow && config.blocks_per_row > max_of_narrow_loss ? 0 : full;
+      // If all rows are resident at once, with room for more, there is nothing to overlap with.
       return narrow && needed_blocks(shape, config.blocks_per_row, device) >= config.min_blocks ? 0 : full;
     case Variant::block:
-      if (row_bytes(shape) < least_row_of_block) return 0;
+      if (row_bytes(shape) < min_row_of_block) return 0;
       return shape.is_loss() || (narrow && shape.backward()) ? full * 8 / 7 : 0;
     default: return 0;
   }

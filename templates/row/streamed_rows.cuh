@@ -1,5 +1,5 @@
-// Rows of x, or of two arrays, that become rows of y on the pipeline of row/pipeline.cuh. An operation adds what its worker
-// computes in each pass and how partials are combined.
+// Rows of x, or of two arrays, that become rows of y on the pipeline of row/pipeline.cuh. An operation adds the computation
+// of its worker in each pass and of partials.
 #pragma once
 
 #include "row/pipeline.cuh"
@@ -8,7 +8,7 @@
 
 namespace tunesmith {
 
-/// What the producer knows of a row, if it is only its number.
+/// The producer's information about a row, if it is only the row's number.
 struct RowInfo {
   int64 row;  ///< -1: no more rows
 };
@@ -90,7 +90,7 @@ struct RowWorker {
     barrier_wait(shared_address(&control.announced[place.index]), place.parity);
     return control.result[place.index];
   }
-  /// Pass 2: loads chunk after chunk of all inputs, frees it, and writes what compute(values) leaves in the first array.
+  /// Pass 2: loads chunk after chunk of all inputs, frees it, and writes the first array as compute(values) leaves it.
   template <typename Compute>
   __device__ __forceinline__ void write(ResidentRow resident, const Compute& compute) {
     Output* const first = static_cast<Output*>(params.output) + resident.row * params.output_stride +

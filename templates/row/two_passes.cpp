@@ -1,4 +1,4 @@
-// Defaults of kernels that do not keep rows on the chip, and of those that only read.
+// Defaults of kernels that do not keep rows on the chip, and of kernels that only read.
 
 #include <cmath>
 
@@ -25,9 +25,9 @@ TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   // (cross_entropy/NOTES.md, "A tile for each block instead of a row").
   constexpr int blocks_of_waves = 4, rows_of_waves = 3 * blocks_of_waves;
   const bool several_waves = many_rows && !medium_rows && rows_of_sm > rows_of_waves;
-  int most_threads = rows_of_sm <= 1 ? 1024 : rows_of_sm == 2 ? 512 : many_rows && !several_waves ? 128 : 256;
-  if (sorts) most_threads /= 2;
-  config.threads = medium_rows ? 128 : threads_for(shape.vectors_per_row(), config.unroll, 32, most_threads);
+  int max_threads = rows_of_sm <= 1 ? 1024 : rows_of_sm == 2 ? 512 : many_rows && !several_waves ? 128 : 256;
+  if (sorts) max_threads /= 2;
+  config.threads = medium_rows ? 128 : threads_for(shape.vectors_per_row(), config.unroll, 32, max_threads);
   // A row a little longer than a tile would leave most threads without work for half of the time.
   constexpr double few_idle = 1.35;
   const std::int64_t tile = std::int64_t{config.threads} * config.unroll;

@@ -22,7 +22,7 @@ std::string why_not_on_device(const TypedConfig& config, const Shape& shape, con
   if (config.variant == Variant::cluster || (config.variant == Variant::persistent && config.blocks_per_row > 1)) {
     if (device.arch.number() < 90)
       return std::string(name(config.variant)) + " needs sm_90 or later for clusters; the device is " + name(device.arch);
-    const int most = most_cluster_blocks(device);
+    const int most = max_cluster_blocks(device);
     if (config.blocks_per_row > most)
       return "blocks_per_row is " + std::to_string(config.blocks_per_row) + "; the device's clusters have at most " +
              std::to_string(most) + " blocks";
@@ -44,7 +44,7 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
     return "register_vectors is " + std::to_string(config.register_vectors) + "; a thread has only " +
            std::to_string(config.vectors_per_thread(shape)) + " vectors of this row";
   if (smem_bytes > 0) {
-    if (shape.staged_rows == 0 && shape.vector() * shape.least_resident_bytes() < 4)
+    if (shape.staged_rows == 0 && shape.vector() * shape.min_resident_bytes() < 4)
       return std::string(name(config.variant)) + " copies to shared memory, which needs rows that are aligned to 4 bytes";
     // The system reserves 1 KB of shared memory per block; partials of the reductions take up to 1 KB, and so does
     // alignment.
@@ -60,13 +60,13 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
              " for each of " + std::to_string(blocks) + " blocks";
     };
     // All blocks of a grid run at the same time.
-    const bool fewer_of_wide_rows = config.sized_by_row == 1 && shape.least_cols > 0 && config.variant != Variant::grid;
-    const std::int64_t fitting = fewer_of_wide_rows ? shape.least_cols : shape.cols;
+    const bool fewer_of_wide_rows = config.sized_by_row == 1 && shape.min_cols > 0 && config.variant != Variant::grid;
+    const std::int64_t fitting = fewer_of_wide_rows ? shape.min_cols : shape.cols;
     if (std::string why = why_too_large(fitting, config.min_blocks); !why.empty()) return why;
     if (std::string why = why_too_large(shape.cols, 1); fitting != shape.cols && !why.empty()) return why;
   }
-  if (config.variant == Variant::grid && shape.exchanged_floats > most_floats_of_grid)
-    return "grid exchanges at most " + std::to_string(most_floats_of_grid) +
+  if (config.variant == Variant::grid && shape.exchanged_floats > max_floats_of_grid)
+    return "grid exchanges at most " + std::to_string(max_floats_of_grid) +
            " floats between the blocks of a row; this problem exchanges " + std::to_string(shape.exchanged_floats);
   if (config.variant == Variant::grid && config.blocks_per_row > config.min_blocks * device.sm_count)
     return "blocks_per_row is " + std::to_string(config.blocks_per_row) + "; the device holds " +
@@ -120,9 +120,9 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
   std::string reason = why_not_on_device(config, shape, device);
   if (reason.empty() && config.variant == Variant::persistent) reason = why_not_persistent(config, shape);
   if (reason.empty() && config.variant == Variant::pipeline) reason = why_not_streamed(config, shape, device);
-  if (const std::int64_t bytes = static_exchange_bytes(config, shape); reason.empty() && bytes > most_exchanged_bytes)
+  if (const std::int64_t bytes = static_exchange_bytes(config, shape); reason.empty() && bytes > max_exchanged_bytes)
     reason = "the warps of a row exchange " + std::to_string(bytes) + " bytes through shared memory; there are " +
-             std::to_string(most_exchanged_bytes) + "; use fewer threads, or fewer rows of a batch";
+             std::to_string(max_exchanged_bytes) + "; use fewer threads, or fewer rows of a batch";
   if (reason.empty() && config.holds_row()) reason = why_row_does_not_fit(config, shape, device);
   if (reason.empty()) reason = why_not_resident(config, shape, device);
   if (reason.empty() && config.variant == Variant::split && config.blocks_per_row > shape.vectors_per_row())

@@ -220,8 +220,8 @@ void Accumulator<Real>::add_moments(const BoundedOf<Real>& term) {
 /// the sum of squares.
 ///
 /// A kernel merges partial means, which are in range if the terms are, or it adds the terms, and a sum of them may overflow:
-/// then the mean is infinite or NaN, and so are the deviations. In both cases the sum of squared deviations grows, and it
-/// is infinite from where it exceeds f32, even if the variance does not.
+/// then the mean is infinite or NaN, and so are the deviations. In both cases the sum of squared deviations grows, and it is
+/// infinite once it exceeds f32, even if the variance does not.
 template <typename Real>
 Outcomes<Real> Accumulator<Real>::moments(int part) const {
   const Outcomes<Real> sums = terms_.outcomes(sum_roundings_);

@@ -10,7 +10,7 @@
 
 namespace tunesmith::row_program {
 
-/// Roundings that a term of a sum goes through: those of a vector of 16 elements. Sums of vectors are compensated.
+/// Roundings that a term of a sum goes through: a vector has up to 16 elements, and sums of vectors are compensated.
 inline constexpr double sum_roundings = 16;
 
 /// One result of a reduction: over a row, or over a group of columns.
@@ -22,7 +22,8 @@ class Accumulator {
 
   /// Adds the next column. `terms`: one for each operand.
   void add(std::int64_t column, const BoundedOf<Real>* terms);
-  /// Returns what a part of the result may be; outcome k of all parts belongs together. At least one column was added.
+  /// Returns the possible values of a part of the result; outcome k of all parts belongs together. At least one column was
+  /// added.
   Outcomes<Real> outcomes(int part);
   /// Returns the columns that may be the result of an argmax or argmin, in ascending order.
   std::vector<std::int64_t> candidates();

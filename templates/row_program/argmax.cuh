@@ -57,7 +57,7 @@ struct ArgmaxOfColumns {
   }
 };
 
-/// The partial result is that of the negated values.
+/// The argmax of the negated values; so is the partial result.
 struct ArgminOfColumns : ArgmaxOfColumns {
   template <typename Number, int vector>
   static __device__ __forceinline__ void include(Number* partial, const Number (*terms)[vector], ElementsInside inside) {

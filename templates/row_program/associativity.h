@@ -1,5 +1,5 @@
 #pragma once
-// Tries whether the monoids of a program are monoids. Internal to templates/.
+// Tests the laws of a program's monoids. Internal to templates/.
 
 #include <string_view>
 

@@ -24,7 +24,8 @@ bool is_exact(Real value) noexcept {
   return static_cast<Real>(static_cast<Kernel>(value)) == value;
 }
 
-/// Reports whether the evaluation rounds no digits of a product of two exact operands. In float64, those of f32 have none.
+/// Reports whether the evaluation rounds no digits of a product of two exact operands. In float64, products of f32 are
+/// exact.
 template <typename Real>
 bool is_exact_product(Real a, Real b, Real product) noexcept {
   if constexpr (sizeof(Real) == sizeof(double)) {

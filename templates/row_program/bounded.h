@@ -6,16 +6,16 @@
 // With u = 2^-24, an operation in f32 computes f(a + da, b + db)(1 + d), |d| <= k u: k = 1 for arithmetic, and
 // function_error() for other functions. Given |da| <= A and |db| <= B, the result differs from f(a, b) by at most the change
 // of f over these intervals plus k u |f| and half of the smallest denormal number. A kernel may also fuse a product and a
-// sum, reassociate a sum, or store an intermediate value, none of which adds more than another rounding of the same size;
-// four times each rounding is allowed for that. The factor is applied where a rounding occurs and not at the end, so that a
+// sum, reassociate a sum, or store an intermediate value. Each adds at most another rounding of the same size; four times
+// each rounding is allowed for that. The factor is applied where a rounding occurs and not at the end, so that a
 // discontinuity (a comparison, a rounding to fp8) within the bound contributes one step and not four.
 //
 // For kernels in f64, u = 2^-53, and the evaluation in long double has roundings of its own, of 2^-64 or less in each
 // operation: 2^-11 of the kernel's, and its functions have at most 2 units in their last place, as the kernel's have. A
 // kernel has at most two roundings for each that is counted (its own, and a stored or reassociated value), so that four
 // times each rounding covers both sides: 2 + 2^-10 <= 4. Where an evaluation accumulates many terms, its roundings are added
-// (evaluation_rounding()). The wider exponent of long double is to f64 what that of float64 is to f32: overflow of the
-// kernel is in range here.
+// (evaluation_rounding()). long double has a wider exponent than f64, as float64 has than f32: overflow of the kernel is in
+// range here.
 //
 // A result that is then rounded to the type of an output is right if it lies between the rounded ends of the interval, which
 // is an error of at most the bound and half a unit of the type (accepts()).
@@ -54,7 +54,7 @@ struct Arithmetic<long double> {
 };
 
 /// Returns the rounding error of an evaluation that adds `terms` terms with this sum of magnitudes. In float64 it is far
-/// below that of f32, and not counted.
+/// below a kernel's in f32, and not counted.
 template <typename Real>
 Real evaluation_rounding(Real terms, Real magnitude) noexcept {
   if constexpr (sizeof(Real) > sizeof(double))
@@ -72,7 +72,7 @@ struct FunctionError {
 /// Returns the error that kernels may make in an operation. Device functions are tested against this table.
 ///   exp      2 units in the last place, and exp2(x log2(e)) with a rounded product; results below 2^-126 are 0
 ///   sigmoid  an exponential, a sum and a quotient
-///   others   2 units in the last place: those of CUDA's mathematical functions
+///   others   2 units in the last place, as CUDA's mathematical functions
 /// In f64 exp and sigmoid have denormal results.
 template <typename Real = double>
 FunctionError<Real> function_error(Operation operation) noexcept;

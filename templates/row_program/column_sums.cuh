@@ -1,9 +1,9 @@
 // Sums of values over all rows, one for each column: outputs `colsum` of a row program.
 //
-// The grid is persistent. A cooperative group adds the values of its rows in registers, each thread those of its columns. A
-// partial result is the sum over at most rows_of_partial rows for each group that a block holds; it is added to the block's
-// own partial sums in the workspace, in two floats (one if there is a single partial result). A second kernel adds the
-// partial sums of all blocks. Each order is fixed by the configuration and the number of rows, so results are bitwise
+// The grid is persistent. A cooperative group adds the values of its rows in registers; each thread has some of the columns.
+// A partial result is the sum over at most rows_of_partial rows for each group that a block holds; it is added to the
+// block's own partial sums in the workspace, in two floats (one if there is a single partial result). A second kernel adds
+// the partial sums of all blocks. Each order is fixed by the configuration and the number of rows, so results are bitwise
 // reproducible.
 //
 // Error: a value goes through at most rows_of_partial plain additions in a thread, 5 between lanes and 31 between warps;
@@ -85,7 +85,7 @@ struct RegisterSums {
       for (int j = 0; j < shape.vector; ++j)
         totals[s][i][j] = totals[s][i][j] + (exists && inside.holds(j) ? results[Program::Outputs::count + s][j] : 0.0f);
   }
-  /// Adds the sums to those of the block in the workspace. All threads of the block.
+  /// Adds the sums to the block's sums in the workspace. All threads of the block.
   __device__ __forceinline__ void flush(const typename Program::Params& params, int64 group, int thread_rank, bool first) {
 #pragma unroll
     for (int s = 0; s < sums; ++s) {

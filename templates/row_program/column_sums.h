@@ -15,7 +15,7 @@ namespace tunesmith::row_program {
 /// second kernel. Without rows, that kernel alone writes zeros.
 void add_column_sums(LaunchPlan& plan, const row::TypedConfig& config, const row::Shape& shape, const DeviceInfo& device);
 
-/// What the second kernel adds up.
+/// Sums that the second kernel adds up.
 struct PartialSumsText {
   std::string rows;         ///< of a partial sum of columns of the first kernel
   std::int64_t blocks = 1;  ///< that share rows

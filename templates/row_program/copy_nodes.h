@@ -8,7 +8,7 @@
 
 namespace tunesmith::row_program {
 
-/// Copies one node, whose operands have been copied. `operands` and `reduction` are those of the copy.
+/// Copies one node, whose operands have been copied. The copy gets `operands` and `reduction`.
 int copy_node(const Node& node, const std::array<int, 3>& operands, int reduction, std::optional<Type> dtype, Graph& graph);
 
 /// Copies all nodes and reductions and returns the copies' indices. With a dtype, conversions to the problem's dtype get it.

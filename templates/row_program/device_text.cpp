@@ -61,9 +61,9 @@ std::string element_type(Type type) {
 std::string number_type(bool wide) { return wide ? "double" : "float"; }
 
 std::string divisor_type(double lower_bound, bool wide) {
-  constexpr double least_normal = 0x1p-126, rounding = 1.001;
+  constexpr double min_normal = 0x1p-126, rounding = 1.001;
   if (wide) return "DoubleDivisor";
-  return lower_bound >= rounding * least_normal ? "NormalDivisor" : "Divisor";
+  return lower_bound >= rounding * min_normal ? "NormalDivisor" : "Divisor";
 }
 
 std::string value_type_text(Type type, bool wide) {

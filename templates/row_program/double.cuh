@@ -1,6 +1,6 @@
-// Programs that compute in double: what row_program/functions.cuh and the templates have for float. The templates find these
-// overloads if their source includes this file first. Errors in units in the last place are those of CUDA's mathematical
-// functions (CUDA C++ Programming Guide, "Mathematical functions"): at most 2.
+// Functions of programs that compute in double: the counterparts of row_program/functions.cuh. The templates find these
+// overloads if their source includes this file first. Errors are those that the CUDA C++ Programming Guide, "Mathematical
+// functions", states: at most 2 units in the last place.
 #pragma once
 
 #include "device/double_exponential.cuh"

@@ -15,7 +15,7 @@ class ProgramFunctions {
   /// `kept`: nodes whose values replace the inputs after the last stage (kept_nodes()).
   ProgramFunctions(const Program& program, const ValueTexts& value_texts, const std::vector<int>& kept);
 
-  /// Computes the terms of a stage's reductions at one column: those of groups, or those of rows.
+  /// Computes the terms of a stage's reductions at one column, over groups or over rows.
   std::string terms(int stage, bool grouped) const;
   /// Returns the column of a sum whose other terms are 0, and computes that term. `number`: among gathers_of().
   std::string gather(std::size_t number) const;

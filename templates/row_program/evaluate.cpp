@@ -55,19 +55,19 @@ std::vector<OutputRowOf<Real>> EvaluatorOf<Real>::row(std::int64_t row,
                                                       std::span<const std::span<const double>> inputs) const {
   Choices choices;
   std::vector<OutputRowOf<Real>> outputs = evaluate_row(*this, row, inputs, choices);
-  constexpr int most_combinations = 64;
+  constexpr int max_combinations = 64;
   for (int combination = 1; choices.next(); ++combination) {
     const std::vector<OutputRowOf<Real>> others = evaluate_row(*this, row, inputs, choices);
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       if (others[o].candidates != outputs[o].candidates || others[o].candidates_of_ranks != outputs[o].candidates_of_ranks ||
-          combination == most_combinations) {
+          combination == max_combinations) {
         outputs[o].candidates.clear();
         outputs[o].candidates_of_ranks.clear();
         for (BoundedOf<Real>& element : outputs[o].elements) element.bound = anything;
       }
       outputs[o].if_overflowed.push_back(others[o].elements);
     }
-    if (combination == most_combinations) break;
+    if (combination == max_combinations) break;
   }
   return outputs;
 }

@@ -72,7 +72,7 @@ class Row {
     }
   }
 
-  /// Values of one kind with `count` elements, the first of which is at `begin` with a distance of `step` columns.
+  /// Computes `count` values of a node, at the columns begin, begin + step, ...
   void fill(std::size_t n, std::int64_t begin, std::int64_t count, std::int64_t step) {
     const Node& node = program_.nodes[n];
     std::vector<BoundedOf<Real>>& values = values_[n];
@@ -133,7 +133,7 @@ class Row {
       fill(n, 0, 1, 0);
   }
 
-  /// The sum of what may be at a column: a value that only may be adds an interval with 0.
+  /// The sum of the values that may be at a column: an uncertain value adds an interval that contains 0.
   BoundedOf<Real> scatter(const Node& node, std::int64_t column) const {
     BoundedOf<Real> sum{0, 0};
     bool first = true;

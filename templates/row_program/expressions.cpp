@@ -9,7 +9,7 @@
 namespace tunesmith::row_program {
 namespace {
 
-constexpr int most_visited = 100000;
+constexpr int max_visited = 100000;
 
 std::string count_of(std::size_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -19,8 +19,8 @@ std::string count_of(std::size_t count, const char* what) {
 
 int Expressions::make(int expression, const Locals* locals) {
   const Expression& e = at(expression);
-  if (++visited_ > most_visited || graph_.nodes().size() > Graph::most_nodes)
-    source_.fail(e.place, "the program has more than " + std::to_string(Graph::most_nodes) + " operations");
+  if (++visited_ > max_visited || graph_.nodes().size() > Graph::max_nodes)
+    source_.fail(e.place, "the program has more than " + std::to_string(Graph::max_nodes) + " operations");
   int node = -1;
   switch (e.form) {
     case Expression::Form::number: return graph_.constant(e.number);

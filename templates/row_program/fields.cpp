@@ -284,7 +284,7 @@ void complete(RowProgramProblem& p) {
   for (const RowProgramArray& array : p.program.arrays())
     if (p.cols == 0 && array.output && (array.dims == RowProgramDims::row || array.dims == RowProgramDims::scalar))
       throw Error(ErrorCode::invalid_argument, "cols is 0, and the output ", array.name, " has an element",
-                  array.dims == RowProgramDims::row ? " for each row" : "", "; allowed: 1 to ", most_cols,
+                  array.dims == RowProgramDims::row ? " for each row" : "", "; allowed: 1 to ", max_cols,
                   ", or 0 if all outputs have columns");
   if (p.inner > 1 && p.program.group() > 0)
     throw Error(ErrorCode::unsupported, "inner is ", p.inner, "; a program with groups of columns has no inner dimension");

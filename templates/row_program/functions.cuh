@@ -1,5 +1,5 @@
-// Functions that programs call, in float32. Errors in units in the last place are those of CUDA's mathematical functions
-// (CUDA C++ Programming Guide, "Mathematical functions"): at most 2 for exp, exp2, log, log1p, tanh and erf.
+// Functions that programs call, in float32. Errors are those that the CUDA C++ Programming Guide, "Mathematical functions",
+// states: at most 2 units in the last place for exp, exp2, log, log1p, tanh and erf.
 #pragma once
 
 #include "device/exponential.cuh"
@@ -21,8 +21,8 @@ __device__ __forceinline__ int maximum_or_nan(int a, int b) { return a > b ? a :
 __device__ __forceinline__ int minimum_or_nan(int a, int b) { return a < b ? a : b; }
 
 __device__ __forceinline__ float exponential(float x) { return TUNESMITH_MATH(expf)(x); }
-/// exp(x) for an x that is itself a rounded result: the relative error is at most (1.3 |x| + 4) 2^-24, and that of x alone
-/// causes |x| 2^-24. Results below 2^-126 are 0.
+/// exp(x) for an x that is itself a rounded result: the relative error is at most (1.3 |x| + 4) 2^-24; the rounding of x
+/// alone causes |x| 2^-24. Results below 2^-126 are 0.
 __device__ __forceinline__ float exponential_of_rounded(float x) {
   return exp2_approx(multiply(x, 1.44269502162933349609375f));
 }
@@ -108,8 +108,8 @@ __device__ __forceinline__ float rounded(float x) {
   return to_float(from_float<T>(x));
 }
 
-/// 1 / x, nearly always correctly rounded, and exact for powers of two. Has no branch, so that those of several groups of
-/// columns overlap. For a row, an exact quotient is better: ptxas then does not move what follows before it, and spills
+/// 1 / x, nearly always correctly rounded, and exact for powers of two. Has no branch, so that reciprocals of several groups
+/// of columns overlap. For a row, an exact quotient is better: ptxas then does not move what follows before it, and spills
 /// less.
 __device__ __forceinline__ float reciprocal_of_group(float x) {
 #ifdef TUNESMITH_HOST_EXECUTOR

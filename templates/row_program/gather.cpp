@@ -47,7 +47,7 @@ class Search {
     const int column = is_column(a) ? b : is_column(b) ? a : -1;
     // A float has the digits of columns up to 2^24. Beyond, several columns may be equal to one.
     const bool has_digits = column < 0 || node(column).type == Type::i32 || computes_in_f64(program_) ||
-                            limits_.most_cols <= std::int64_t{1} << 24;
+                            limits_.max_cols <= std::int64_t{1} << 24;
     return column >= 0 && (node(column).kind == Kind::row || node(column).kind == Kind::scalar) && has_digits ? column : -1;
   }
 
@@ -55,7 +55,7 @@ class Search {
   const GatherLimits limits_;
 };
 
-/// Collects what a term is made of at one column.
+/// Collects the operands of a term at one column.
 void add_columns(const Program& program, int index, std::set<int>& seen) {
   const Node& of = program.nodes[static_cast<std::size_t>(index)];
   if (is_rowwise(of.kind) || !seen.insert(index).second) return;
@@ -67,7 +67,7 @@ void add_columns(const Program& program, int index, std::set<int>& seen) {
 bool can_load(const Program& program, int term, const GatherLimits& limits, const std::vector<RowProgramInPlace>& in_place) {
   // The sector of 32 bytes that is loaded again is in a cache, but the caches' bandwidth limits kernels of short rows: a
   // loss that loads it takes up to 1.3 of the time with rows of 80 bytes.
-  constexpr std::int64_t least_bytes = 1024;
+  constexpr std::int64_t min_bytes = 1024;
   std::set<int> nodes;
   add_columns(program, term, nodes);
   return std::ranges::all_of(nodes, [&](int index) {
@@ -76,7 +76,7 @@ bool can_load(const Program& program, int term, const GatherLimits& limits, cons
     if (of.operation == Operation::uniform || of.operation == Operation::scatter) return false;  // rare: kept simple
     if (of.operation != Operation::input || of.kind != Kind::full) return true;
     const Input& input = program.inputs[static_cast<std::size_t>(of.index)];
-    return limits.cols * size_of(dtype_of(*input.type)) >= least_bytes &&
+    return limits.cols * size_of(dtype_of(*input.type)) >= min_bytes &&
            std::ranges::find(in_place, input.name, &RowProgramInPlace::input) == in_place.end();
   });
 }

@@ -1,6 +1,6 @@
-// Sums whose terms are 0 in all columns but one, such as that of select(col == target, x, 0): threads load the inputs of
-// this column again, from a cache, and compute its term, instead of a comparison and an addition for each column. All
-// threads of a row load the same address. The generated functions of such a sum are
+// Sums whose terms are 0 in all columns but one, such as sum(select(col == target, x, 0)): threads load the inputs of this
+// column again, from a cache, and compute its term, instead of a comparison and an addition for each column. All threads of
+// a row load the same address. The generated functions of such a sum are
 //
 //   column_to_gather()  the column: an integer or a number, of any value
 //   gather()            the term of a column. It is 0 in other columns, so a column out of the row may be replaced by any
@@ -38,7 +38,7 @@ __device__ __forceinline__ void load_column(const typename Program::Params& para
   load_column<Program, used, index + 1>(params, column, v, ColumnList<Rest...>());
 }
 
-/// Loads the element of each input at v.column. address_of<index, Element>() is that of the row's column `column`.
+/// Loads the element of each input at v.column. source.address_of<index, Element>(column): the address of the row's column.
 template <typename Program, unsigned used, int index, typename Source, typename Vector>
 __device__ __forceinline__ void gather_inputs(const Source&, Vector&, TypeList<>) {}
 template <typename Program, unsigned used, int index, typename Source, typename Vector, typename First, typename... Rest>

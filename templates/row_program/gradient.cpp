@@ -20,7 +20,7 @@ namespace {
 bool is_floating_point(const std::optional<Type>& type) { return !type || *type <= Type::e5m2; }
 bool is_wide(const std::optional<Type>& type) { return !type || *type <= Type::bf16; }
 
-/// Values and their derivatives, by reverse mode: each node's derivative is the sum of what its uses contribute.
+/// Values and their derivatives, by reverse mode: each node's derivative is the sum of its uses' contributions.
 class Gradient {
  public:
   explicit Gradient(const Program& program)
@@ -141,7 +141,7 @@ class Gradient {
           "comparisons, floor, round, argmax and count");
   }
 
-  /// Adds a derivative to those of node n. `from`: kind of the use, which has as many elements.
+  /// Adds a derivative to node n's. `from`: kind of the use, which has as many elements.
   void contribute(int n, int derivative, Kind from) {
     if (n < 0 || !active_[index(n)]) return;
     const Kind to = node(n).kind;
@@ -367,7 +367,7 @@ class Gradient {
     check(std::ranges::count_if(made_.inputs, full), Limits::full_inputs, "inputs [row, col]");
     check(std::ranges::count_if(made_.outputs, full), Limits::full_outputs, "outputs [row, col]");
     check(made_.stages, Limits::stages, "reductions in a chain");
-    check(made_.nodes.size(), static_cast<int>(Graph::most_nodes), "operations");
+    check(made_.nodes.size(), static_cast<int>(Graph::max_nodes), "operations");
     for (const Kind kind : {Kind::scalar, Kind::row, Kind::top, Kind::col, Kind::group}) {
       const auto same = [&](const auto& array) { return array.kind == kind; };
       check(std::ranges::count_if(made_.inputs, same) + std::ranges::count_if(made_.outputs, same), Limits::other_arrays,

@@ -228,7 +228,7 @@ int Graph::round_to(int value, Type type) {
   if (operand.type == type || (is_number && value_type(operand.type) == Type::f32)) return value;
   if (operand.operation == Operation::constant) {
     const double wide = is_number ? operand.wide_value : round_to_type(type, operand.wide_value);
-    // An integer is that of the number as it was written.
+    // An integer is converted from the number as written.
     const double value_of_it = type == Type::i32 ? wide : round_to_type(type, operand.value);
     if (const int folded = folded_constant(value_of_it, wide, value_type(type)); folded >= 0) return folded;
   }

@@ -27,10 +27,10 @@ struct Constant {
 };
 
 /// A growing graph. Functions return indices into nodes() and reductions(). Only exact simplifications are made: results in
-/// f32 are those of the operations as they were written.
+/// f32 equal the results of the operations as written.
 class Graph {
  public:
-  static constexpr std::size_t most_nodes = 2000;
+  static constexpr std::size_t max_nodes = 2000;
 
   /// `wide`: of a program that computes in f64, after with_dtype(). Constants are not rounded.
   explicit Graph(bool wide = false) : wide_(wide) {}

@@ -91,11 +91,11 @@ std::vector<int> kept_nodes(const Program& program) {
       candidates.push_back({index, cost_of(program, index, seen)});
   }
   std::ranges::stable_sort(candidates, std::ranges::greater(), &Candidate::cost);
-  constexpr std::size_t most_candidates = 32;
-  candidates.resize(std::min(candidates.size(), most_candidates));
-  constexpr int least_cost = 3;
+  constexpr std::size_t max_candidates = 32;
+  candidates.resize(std::min(candidates.size(), max_candidates));
+  constexpr int min_cost = 3;
   for (const Candidate& first : candidates) {
-    if (first.cost < least_cost) break;
+    if (first.cost < min_cost) break;
     if (needs_of_pass(program, program.stages + 1, {first.node}).inputs == 0) return {first.node};
     if (inputs < 2) continue;
     for (const Candidate& second : candidates)

@@ -42,7 +42,7 @@ int exchanged_floats(const Program& program, int stage) {
   return computes_in_f64(program) ? 2 * floats : floats;
 }
 
-int most_exchanged_floats(const Program& program) {
+int max_exchanged_floats(const Program& program) {
   int most = 1;
   for (int stage = 1; stage <= program.stages; ++stage) most = std::max(most, exchanged_floats(program, stage));
   return most;

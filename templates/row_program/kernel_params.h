@@ -34,6 +34,6 @@ int totals(const Program& program);
 /// Floats of the partial results that the threads of a row exchange after a stage; a double counts as two.
 int exchanged_floats(const Program& program, int stage);
 /// The most of any stage, at least 1.
-int most_exchanged_floats(const Program& program);
+int max_exchanged_floats(const Program& program);
 
 }  // namespace tunesmith::row_program

@@ -87,9 +87,9 @@ struct MomentsOfColumns : Moments {
 
 /// Adds differences from a pivot, and their squares: three instructions a column and one exchange for a row, instead of a
 /// mean, an exchange, and squared deviations. The pivot is the mean of the thread's first vector, or its first element if an
-/// end of the row is in that vector. With n vectors the sum of squares is at most n + 1 times that of the deviations (with
-/// an end of the row, one more than its columns), even if the pivot is that of the only outlier. For the few columns that a
-/// thread has of a row on the chip.
+/// end of the row is in that vector. With n vectors the sum of squares is at most n + 1 times the sum of squared deviations
+/// (with an end of the row, one more than its columns), even if the pivot comes from the only outlier. For the few columns
+/// that a thread has of a row on the chip.
 ///
 /// Before settle(), a partial result is a count, the pivot, and the two sums.
 struct MomentsAroundAPivot : Moments {

@@ -1,10 +1,9 @@
 #include "templates/row_program/op.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "core/hash.h"
 #include "templates/row/columns.h"
-#include "templates/row_program/canonical.h"
 #include "templates/row_program/column_sums.h"
 #include "templates/row_program/emit.h"
 #include "templates/row_program/gather.h"
@@ -22,13 +21,6 @@ using row_program::Kind;
 using row_program::Node;
 using row_program::Program;
 
-/// What decides which configuration is fast: the program and the loads of its arrays.
-std::string class_of(const RowProgramProblem& problem, const Program& program, const row::Shape& shape) {
-  std::string text = ",program=" + hash_hex(row_program::canonical_text(program)).substr(0, 16);
-  for (const std::string& type : row_program::column_types(problem, program, shape)) text += "," + type;
-  return text;
-}
-
 /// Returns the program for rows on the chip. Between blocks an exchange takes longer than the arithmetic of moments at once,
 /// 0.91 to 0.99 of the time; within a block it does not, 0.96 to 1.07 (NOTES.md, "Mean and variance in one exchange, between
 /// blocks only").
@@ -40,7 +32,7 @@ Program program_on_chip(const Program& program, const row::TypedConfig& config, 
   if (few_columns && config.blocks_per_row > 1 && !shape.wide()) {  // not measured in f64
     kernel.moments_at_once = true;
     Program at_once = row_program::with_separate_stages(program, kernel);
-    if (row_program::most_exchanged_floats(at_once) <= shape.exchanged_floats) return at_once;
+    if (row_program::max_exchanged_floats(at_once) <= shape.exchanged_floats) return at_once;
     kernel.moments_at_once = false;
   }
   return row_program::with_separate_stages(program, kernel);
@@ -53,12 +45,6 @@ std::string_view summary_of(const RowProgramProblem&) noexcept {
 }
 
 std::vector<FieldInfo> config_fields_of(const RowProgramProblem&) { return row::config_field_infos(); }
-
-ParsedRowProgram::ParsedRowProgram(const Op& op, const RowProgramProblem& p, Program program)
-    : RowProblem(op, p, row_program::shape_of(p, program), row_program::params_of(p, program),
-                 class_of(p, program, row_program::shape_of(p, program))),
-      typed_(p),
-      program_(std::move(program)) {}
 
 ParsedProblemPtr ParsedRowProgram::of(const Op& op, const RowProgramProblem& problem) {
   if (problem.strided()) return std::make_shared<const ParsedStridedRowProgram>(op, problem);
@@ -84,7 +70,7 @@ row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row
   Program program = config.holds_row() ? program_on_chip(program_, config, shape) : program_;
   if (config.access != row::Access::staged)  // those rows are short, and in shared memory
     program = row_program::with_gathers(
-        program, {.cols = shape.least_cols > 0 ? shape.least_cols : shape.cols, .most_cols = shape.cols}, typed_.in_place);
+        program, {.cols = shape.min_cols > 0 ? shape.min_cols : shape.cols, .max_cols = shape.cols}, typed_.in_place);
   row::Kernels kernels;
   const std::string sums = shape.totals > 0 && config.variant == row::Variant::two_pass ? "totals"
                            : shape.sums_rows()                                          ? "sums"
@@ -109,7 +95,7 @@ row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row
 SourceParts ParsedRowProgram::parts_of(const row::TypedConfig& config) const {
   SourceParts parts = RowProblem::parts_of(config);
   const row::Shape seen = config.view(shape());
-  parts.specialized_for.front().second = row_program::arrays_text(program_, seen.cols, seen.least_cols);
+  parts.specialized_for.front().second = row_program::arrays_text(program_, seen.cols, seen.min_cols);
   const std::string reads = program_.stages == 0 ? "one read" : std::to_string(program_.stages + 1) + " reads";
   if (config.reads_twice())
     parts.algorithm = reads + " of each input: a pass for every stage of reductions, and one that writes";
@@ -124,11 +110,18 @@ LaunchPlan ParsedRowProgram::plan_of(const row::TypedConfig& config, const Devic
 }
 
 void ParsedRowProgram::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
-  fill_row_program_inputs(typed_, shape().sums_rows(), seed, kind, arrays);
+  fill_row_program_inputs(typed_, shape().sums_rows(), seed, kind, in_program_order(arrays));
 }
 
 CheckResult ParsedRowProgram::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
-  return check_row_program(typed_, program_, arrays, max_rows);
+  return check_row_program(typed_, program_, in_program_order(arrays), max_rows);
+}
+
+std::vector<HostArray> ParsedRowProgram::in_program_order(std::span<const HostArray> arrays) const {
+  std::vector<HostArray> ordered;
+  for (const RowProgramArray& declared : typed_.program.arrays())
+    ordered.push_back(*std::ranges::find(arrays, declared.name, [](const HostArray& array) { return array.info.name; }));
+  return ordered;
 }
 
 }  // namespace tunesmith

@@ -12,8 +12,12 @@ class ParsedRowProgram final : public row::RowProblem {
  public:
   /// Returns a ParsedStridedRowProgram for a problem whose columns are not adjacent.
   static ParsedProblemPtr of(const Op& op, const RowProgramProblem& problem);
-  ParsedRowProgram(const Op& op, const RowProgramProblem& problem)
-      : ParsedRowProgram(op, problem, row_program::program_of(problem)) {}
+  ParsedRowProgram(const Op& op, const RowProgramProblem& problem) : ParsedRowProgram(op, problem, problem) {}
+  /// Makes a problem of another operation that is a program: `typed` describes it, and its arrays have the names of the
+  /// program's.
+  template <typename Typed>
+  ParsedRowProgram(const Op& op, const Typed& typed, const RowProgramProblem& problem)
+      : ParsedRowProgram(op, typed, problem, row_program::program_of(problem)) {}
 
   static std::vector<std::string> templates() { return row::templates("row_program"); }
   KeyParts key() const override;
@@ -22,7 +26,14 @@ class ParsedRowProgram final : public row::RowProblem {
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 
  private:
-  ParsedRowProgram(const Op& op, const RowProgramProblem& problem, row_program::Program program);
+  template <typename Typed>
+  ParsedRowProgram(const Op& op, const Typed& typed, const RowProgramProblem& problem, row_program::Program program)
+      : RowProblem(op, typed, row_program::shape_of(problem, program), row_program::params_of(problem, program),
+                   row_program::problem_class_of(problem, program)),
+        typed_(problem),
+        program_(std::move(program)) {}
+  /// Returns the arrays in the order of the program's declarations.
+  std::vector<HostArray> in_program_order(std::span<const HostArray> arrays) const;
   row::Kernels kernels(const row::TypedConfig& config, const row::Shape& shape) const override;
   SourceParts parts_of(const row::TypedConfig& config) const override;
   LaunchPlan plan_of(const row::TypedConfig& config, const DeviceInfo& device) const override;

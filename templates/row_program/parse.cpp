@@ -303,7 +303,7 @@ class Checker {
     program_.outputs.push_back(std::move(made));
   }
 
-  /// Without an array of f64, arithmetic is f32, and the name f64 would promise what there is not.
+  /// Without an array of f64, arithmetic is f32, and the name f64 would promise too much.
   void check_f64() const {
     if (computes_in_f64(program_)) return;
     const std::string message = "'f64' in a program without arrays of f64, which computes in f32; declare an array as f64";
@@ -323,11 +323,11 @@ class Checker {
     for (const Number& number : program_.numbers)
       if (!symbols_.is_used(number.name)) source_.fail(number.place, "the number " + quoted(number.name) + " is not used");
     check_f64();
-    if (graph_.nodes().size() > Graph::most_nodes)
-      source_.fail(end, "the program has more than " + std::to_string(Graph::most_nodes) + " operations");
+    if (graph_.nodes().size() > Graph::max_nodes)
+      source_.fail(end, "the program has more than " + std::to_string(Graph::max_nodes) + " operations");
   }
 
-  /// Inputs that only values without use need are not used, either.
+  /// Inputs that only unused values need are unused, too.
   void check_stages() const {
     for (const Node& node : program_.nodes)
       if (node.operation == Operation::rank && program_.top == 0)

@@ -10,7 +10,7 @@ namespace tunesmith::row_program {
 /// Limits of a program.
 struct Limits {
   static constexpr int full_inputs = 4, full_outputs = 3;
-  static constexpr int other_arrays = 4;  ///< of each kind; inputs and outputs together
+  static constexpr int other_arrays = 6;  ///< of each kind; inputs and outputs together
   static constexpr int numbers = 8;
   static constexpr int stages = 3;
   static constexpr int components = 4;  ///< of a monoid

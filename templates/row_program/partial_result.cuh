@@ -1,5 +1,5 @@
-// What every reduction over the columns of a row, or of a group of columns, is written against. Those of one stage share one
-// struct of floats, or of doubles in programs that compute in f64 (row_program/combined_reductions.cuh).
+// The interface of reductions over the columns of a row or of a group of columns. The reductions of a stage share one struct
+// of floats, or of doubles in programs that compute in f64 (row_program/combined_reductions.cuh).
 //
 // A reduction has
 //   operands, floats     values per column, and floats of a partial result;

@@ -1,5 +1,5 @@
 #pragma once
-// Which programs' sums need no compensation. Internal to templates/.
+// Finds sums that need no compensation. Internal to templates/.
 
 #include "templates/row_program/program.h"
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "core/hash.h"
 #include "templates/row/columns.h"
 #include "templates/row/empty_rows.h"
+#include "templates/row_program/canonical.h"
 #include "templates/row_program/device_text.h"
 #include "templates/row_program/diagnostic.h"
 #include "templates/row_program/kernel_params.h"
@@ -139,20 +141,20 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
     }
   const Program separate = with_separate_stages(program);
   const Program at_once = with_separate_stages(program, {.moments_at_once = true});
-  shape.exchanged_floats = most_exchanged_floats(separate);
+  shape.exchanged_floats = max_exchanged_floats(separate);
   shape.more_registers += shape.exchanged_floats;
   int stage_floats = shape.exchanged_floats * std::max(separate.stages, 1);
   // A grid exchanges no more; kernels keep the separate stages then.
-  if (const int floats = most_exchanged_floats(at_once); floats <= row::most_floats_of_grid) {
+  if (const int floats = max_exchanged_floats(at_once); floats <= row::max_floats_of_grid) {
     shape.exchanged_floats = std::max(shape.exchanged_floats, floats);
     stage_floats = std::max(stage_floats, floats * at_once.stages);
   }
   shape.exchanges = std::max(separate.stages, 1);
   shape.chosen_columns = program.top;
   // A thread has two lists of chosen columns, and keeps the values that are computed of them. Beyond the limit they spill.
-  constexpr int most_registers = 150;
+  constexpr int max_registers = 150;
   if (program.top > 0)
-    shape.more_registers = std::min(shape.more_registers + shape.exchanged_floats + 2 * program.top, most_registers);
+    shape.more_registers = std::min(shape.more_registers + shape.exchanged_floats + 2 * program.top, max_registers);
   constexpr int warps = 32, float_bytes = 4, slots = 2, usual_bytes = 1024;
   shape.more_smem_bytes = std::max(0, warps * float_bytes * slots * stage_floats - usual_bytes);
   if (shape.totals > 0) shape.more_smem_bytes += warps * 2 * float_bytes * shape.words_of_value();  // ThreadTotals::store()
@@ -185,6 +187,12 @@ row::OwnParams params_of(const RowProgramProblem& problem, const Program& progra
   return params;
 }
 
+std::string problem_class_of(const RowProgramProblem& problem, const Program& program) {
+  std::string text = ",program=" + hash_hex(canonical_text(program)).substr(0, 16);
+  for (const std::string& type : column_types(problem, program, shape_of(problem, program))) text += "," + type;
+  return text;
+}
+
 std::vector<std::string> column_types(const RowProgramProblem& problem, const Program& program, const row::Shape& shape) {
   std::vector<std::string> types;
   for (const Input& input : program.inputs) {
@@ -199,8 +207,8 @@ std::string column_type(Type type, int vector) {
   return "Columns<" + element_type(type) + ", " + std::to_string(vector) + ">";
 }
 
-std::string arrays_text(const Program& program, std::int64_t cols, std::int64_t least_cols) {
-  const std::string least = least_cols > 0 ? std::to_string(least_cols) + " to " : "";
+std::string arrays_text(const Program& program, std::int64_t cols, std::int64_t min_cols) {
+  const std::string least = min_cols > 0 ? std::to_string(min_cols) + " to " : "";
   std::string text = "cols = " + least + std::to_string(cols) + ", reads";
   const auto add = [&](const auto& arrays) {
     const char* separator = " ";

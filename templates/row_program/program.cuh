@@ -1,4 +1,4 @@
-// What kernels of row programs are templates over, and how they load vectors of a row. A generated struct Program has
+// The interface of row programs, and the loads of a row's vectors. Kernels are templates over a generated struct Program:
 //
 //   Params            RowParams row, then addresses, row strides and numbers; the kernels' only argument
 //   Inputs, Outputs   element types of the arrays [row, col]: TypeList
@@ -31,7 +31,7 @@ namespace tunesmith {
 template <int number>
 struct OfStage {};
 
-/// What a pass reads.
+/// Arrays that a pass reads.
 struct PassUses {
   unsigned inputs, columns;
   int groups;                         ///< it needs results for groups of columns up to this stage
@@ -88,8 +88,7 @@ __device__ __forceinline__ void load_columns(const typename Program::Params& par
 template <const RowShape& shape, int group_size>
 __device__ __forceinline__ Row<shape> row_of_vector(const Row<shape>& row, int i) {
   Row<shape> here = row;
-  if constexpr (shape.least_cols > 0)
-    here.all = range_for<typename RowFeatures<shape>::Edges, shape, group_size>(row.all, i);
+  if constexpr (shape.min_cols > 0) here.all = range_for<typename RowFeatures<shape>::Edges, shape, group_size>(row.all, i);
   return here;
 }
 
@@ -99,12 +98,12 @@ __device__ __forceinline__ ElementsInside elements_inside(const Row<shape>& row,
   ElementsInside elements{0, shape.vector, column - row.shift};
   if (inside) return elements;
   if constexpr (whole_vectors<shape>) {
-    const bool whole = shape.least_cols > 0 ? GuardedVectors::holds<shape.vector>(row.all, column)
-                                            : row.all.template holds<shape.vector>(column);
+    const bool whole = shape.min_cols > 0 ? GuardedVectors::holds<shape.vector>(row.all, column)
+                                          : row.all.template holds<shape.vector>(column);
     if (!whole) elements.to = 0;
     return elements;
   }
-  if constexpr (shape.least_cols > 0) {  // in 32 bits, as its loads
+  if constexpr (shape.min_cols > 0) {  // in 32 bits, as its loads
     const int begin = static_cast<int>(row.all.begin), end = static_cast<int>(row.all.end), at = static_cast<int>(column);
     elements.from = at >= begin ? 0 : at + shape.vector <= begin ? shape.vector : begin - at;
     elements.to = at + shape.vector <= end ? shape.vector : at >= end ? 0 : end - at;
@@ -164,8 +163,8 @@ struct NoColumnSums {
   __device__ __forceinline__ void include(const Params&, int64, int, const Results&, ElementsInside, bool) const {}
 };
 
-/// Computes and stores the outputs of vector i, which holds what they are made of. `of_kept`: Program::kept values instead
-/// of inputs. `exists`: the row may be stored.
+/// Computes and stores the outputs of vector i from its values. `of_kept`: Program::kept values instead of inputs. `exists`:
+/// the row may be stored.
 template <typename Program, bool of_kept, const RowShape& shape, StoreHint hint, typename Vector, typename Sums>
 __device__ __forceinline__ void finish_vector(const typename Program::Params& params, const Row<shape>& row,
                                               const typename Program::Values& values, int64 column, bool inside, bool exists,

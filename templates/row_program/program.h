@@ -39,7 +39,7 @@ enum class Kind : std::uint8_t {
   full,    ///< [row, col]
 };
 
-/// What a node computes.
+/// The operation of a node.
 enum class Operation : std::uint8_t {
   // Leaves.
   constant,   ///< Node::value
@@ -125,7 +125,7 @@ enum class Reducer : std::uint8_t { sum, mean, max, min, lse, moments, argmax, a
 /// Columns of a row, or of each group of its columns, combined to one value or few.
 struct Reduction {
   Reducer reducer = Reducer::sum;
-  std::vector<int> operands;    ///< nodes; one, or those of a monoid
+  std::vector<int> operands;    ///< nodes; one, or a monoid's
   bool grouped = false;         ///< one result for each group of Program::group columns
   bool of_top = false;          ///< over values of kind top: every thread has them all, so there is no exchange
   bool of_few_columns = false;  ///< in kernels: of a row on the chip, so that a thread has few of its columns (separate.h)

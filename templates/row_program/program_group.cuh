@@ -2,8 +2,8 @@
 // that are reduced together.
 //
 // The blocks of a cluster send partial results to each other. On sm_90a an mbarrier in the receiver's shared memory counts
-// their bytes. A cluster barrier has a fence, which waits for all earlier stores to global memory, such as those of the last
-// row: microseconds on a GPU that is busy with memory.
+// their bytes. A cluster barrier has a fence, which waits for all earlier stores to global memory, such as the last row's:
+// microseconds on a GPU that is busy with memory.
 #pragma once
 
 #include "device/bulk.cuh"
@@ -58,7 +58,7 @@ struct ProgramGroup {
   __device__ __forceinline__ int64 first_row() const { return block_index() / blocks; }
 
   /// Reduces a value of each row of a batch. `lanes` neighbouring lanes take a row: each exchange within a warp reduces
-  /// several rows at once. Every warp sends its partial results to all blocks and combines those of all warps.
+  /// several rows at once. Every warp sends its partial results to all blocks and combines the results of all warps.
   template <int floats, typename Number, int rows, typename Reduction>
   __device__ __forceinline__ OfRows<Floats<floats, Number>, rows> reduce_rows(OfRows<Floats<floats, Number>, rows> values,
                                                                               Reduction reduction) {
@@ -161,8 +161,8 @@ struct ProgramGroup {
 #endif
   }
 #if TUNESMITH_HAS_SM90A
-  /// A phase of a barrier is a reduction. The messages of the next one go to the other barrier, and those of the one after
-  /// it cannot come before all warps of the block have sent theirs of the next.
+  /// A phase of a barrier is a reduction. Messages of the next reduction go to the other barrier. Messages of the reduction
+  /// after it cannot come before all warps of the block have sent theirs of the next one.
   static __device__ __forceinline__ uint64* barriers() {
     TUNESMITH_SHARED(uint64, words, 2);
     return words;

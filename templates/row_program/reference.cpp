@@ -90,7 +90,7 @@ void check_row(const HostArray& array, row_program::Type type, const OutputRowOf
 }
 
 /// Evaluations up to which column sums are checked: all rows are needed, which takes seconds.
-constexpr std::int64_t most_operations = std::int64_t{1} << 31;
+constexpr std::int64_t max_operations = std::int64_t{1} << 31;
 
 template <typename Real>
 CheckResult checked(const RowProgramProblem& problem, const row_program::Program& program, std::span<const HostArray> arrays,
@@ -112,7 +112,7 @@ CheckResult checked(const RowProgramProblem& problem, const row_program::Program
   result.checked_rows = std::min(rows, std::max<std::int64_t>(max_rows, 1));
   const std::int64_t operations_of_row = problem.cols * static_cast<std::int64_t>(program.nodes.size());
   const bool sums = std::ranges::any_of(program.outputs, &row_program::Output::sum_over_rows);
-  if (sums && rows <= most_operations / operations_of_row) result.checked_rows = rows;
+  if (sums && rows <= max_operations / operations_of_row) result.checked_rows = rows;
   const bool all_rows = result.checked_rows == rows;
   if (sums && !all_rows) result.note = "sums over rows are not compared with float64: too many elements";
 

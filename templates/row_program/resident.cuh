@@ -22,7 +22,7 @@ __device__ __forceinline__ void reduce_resident(Group& group, const typename Pro
       auto largest = inputs.template maximum<maximum_of>();
 #pragma unroll
       for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
-        if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0 && config.shared_vectors == 0)>(row.all.end, i))
+        if (row_ends<shape, config, Group::group_size, (shape.min_cols > 0 && config.shared_vectors == 0)>(row.all.end, i))
           break;
         if (i == config.register_vectors && !arrived) inputs.arrived();
         const int64 column = column_of<shape, Group::group_size>(i, thread_rank);
@@ -74,7 +74,7 @@ __device__ __forceinline__ void program_of_row(Group& group, const typename Prog
   if (exists && thread_rank == 0) Program::store_row(params, index, values);
 #pragma unroll
   for (int i = 0; i < config.register_vectors + config.shared_vectors; ++i) {
-    if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0 && config.shared_vectors == 0)>(row.all.end, i))
+    if (row_ends<shape, config, Group::group_size, (shape.min_cols > 0 && config.shared_vectors == 0)>(row.all.end, i))
       break;
     if (i == config.register_vectors && !arrived) inputs.arrived();
     const int64 column = column_of<shape, Group::group_size>(i, thread_rank);

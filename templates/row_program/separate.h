@@ -5,7 +5,7 @@
 
 namespace tunesmith::row_program {
 
-/// What a kernel with its rows on the chip does differently. Both are for few columns in each thread.
+/// Options of kernels with their rows on the chip. Both are for few columns in each thread.
 struct OnChip {
   bool moments_at_once = false;  ///< moments of a row stay one reduction (row_program/moments.cuh)
   bool plain_sums = false;       ///< sums without compensation (plain_sums.h)

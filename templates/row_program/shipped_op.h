@@ -7,7 +7,7 @@
 
 namespace tunesmith {
 
-/// An operation with the fields of row_program, except the program. Problems are parsed as those of row_program, so keys and
+/// An operation with the fields of row_program, except the program. Problems are parsed as row_program problems, so keys and
 /// kernels are the same.
 class ShippedProgramOp final : public Op {
  public:

@@ -67,7 +67,7 @@ struct StridedInputsOf<TypeList<Elements...>, config> {
   using type = StridedInputs<0, config, Elements...>;
 };
 
-/// The positions of one thread, and what it computes of them.
+/// The positions of one thread, and their values.
 template <typename Program, const RowShape& shape, const StridedConfig& config>
 struct StridedRows {
   using Params = typename Program::Params;
@@ -319,7 +319,7 @@ struct ReadColumns {
   }
 };
 
-/// Reads the columns of a block once more and stores what depends on them.
+/// Reads the columns of a block once more and stores the outputs that depend on them.
 template <typename Program, const RowShape& shape, const StridedConfig& config, typename Sums>
 __device__ __forceinline__ void finish_columns(const StridedRows<Program, shape, config>& rows) {
   using Rows = StridedRows<Program, shape, config>;
@@ -349,7 +349,7 @@ struct StoredPartials {
   using Rows = StridedRows<Program, shape, config>;
   static constexpr int size = config.vector * config.lanes;
 
-  /// Returns those of the first block. A stage begins at a multiple of 16 bytes.
+  /// Returns the partial results of the first block. A stage begins at a multiple of 16 bytes.
   template <int stage>
   static __device__ __forceinline__ auto* first(const typename Program::Params& params) {
     return reinterpret_cast<typename Program::template RowReductions<stage>::Value*>(

@@ -96,9 +96,8 @@ strided::Shape strided_shape_of(const RowProgramProblem& problem, const Program&
   shape.program_registers = registers_of_position(program, read_again.largest);
   shape.reduction_bytes = shape.part_bytes = float_bytes * std::max(read_again.sum, resident.sum);
   // A thread has the partial results of all positions of its vector.
-  constexpr unsigned most_floats = 32;
-  shape.most_vector =
-      static_cast<int>(std::bit_floor(std::max(most_floats / static_cast<unsigned>(read_again.largest), 1U)));
+  constexpr unsigned max_floats = 32;
+  shape.max_vector = static_cast<int>(std::bit_floor(std::max(max_floats / static_cast<unsigned>(read_again.largest), 1U)));
   return shape;
 }
 
@@ -205,7 +204,7 @@ SourceParts ParsedStridedRowProgram::parts_of(const strided::TypedConfig& typed)
     if (input.kind == Kind::col) columns.push_back(row_program::column_type(*input.type, 1));
   const Program program =
       row_program::with_gathers(twice ? program_ : resident_program_,
-                                {.cols = typed_.cols, .most_cols = typed_.cols, .keeps_exchanges = true}, typed_.in_place);
+                                {.cols = typed_.cols, .max_cols = typed_.cols, .keeps_exchanges = true}, typed_.in_place);
   std::string params = row_program::params_definition(program_);
   std::string own = "  int64 vectors;\n  int64 vectors_per_row;\n  int64 inner;\n";
   const bool any_strides = has_any_strides(typed_);
@@ -284,7 +283,7 @@ LaunchPlan ParsedStridedRowProgram::plan_of(const strided::TypedConfig& typed, c
 
 Problem ParsedStridedRowProgram::verification_problem() const {
   Problem small = StridedProblem::verification_problem();
-  // With fewer positions, explicit strides may become those of contiguous rows, for which there is another kernel.
+  // With fewer positions, explicit strides may describe contiguous rows, for which there is another kernel.
   const auto has = [&](const char* field) { return small.fields.contains(field); };
   const Problem normal = op().normalize(small);
   if (has("col_strides") != normal.fields.contains("col_strides") ||

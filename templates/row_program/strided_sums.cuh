@@ -1,7 +1,7 @@
 // Sums of values over all rows and positions, one for each column, of a row program over a dimension that is not the last:
 // the gradient of weights [col].
 //
-// A tile of positions adds up its values of each column: each thread those of its vector, then the lanes of a warp, then the
+// A tile of positions adds up its values of each column: each thread over its vector, then the lanes of a warp, then the
 // warps that have the same columns. The sums of tiles go to the workspace; a second kernel (row_program/column_sums.cuh)
 // adds them up. Each order is fixed by the configuration and the number of positions, so results are bitwise reproducible.
 //

@@ -46,7 +46,7 @@ __device__ __forceinline__ void row_program_strided_totals_resident(const typena
   sums.finish(rows);
 }
 
-/// Reads the columns of a block once more and stores what depends on them.
+/// Reads the columns of a block once more and stores the outputs that depend on them.
 template <typename Program, const RowShape& shape, const StridedConfig& config, typename Sums>
 __device__ __forceinline__ void finish_columns_and_totals(const StridedRows<Program, shape, config>& rows) {
   using Rows = StridedRows<Program, shape, config>;

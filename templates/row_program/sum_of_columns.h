@@ -7,15 +7,16 @@
 
 namespace tunesmith::row_program {
 
-/// Returns the node of the sum of all values over the columns of a row, or of each group. Values are those of an element
-/// [row, col], even if they vary along fewer dimensions. A factor that does not vary is applied after the sum, which saves
+/// Returns the node of the sum of all values over the columns of a row, or of each group. A value counts once for each
+/// element [row, col], even if it varies along fewer dimensions. A factor that does not vary is applied after the sum, which
+/// saves
 /// a stage if it depends on a reduction: sum(a / s) is sum(a) / s.
 int sum_of_columns(Graph& graph, const std::vector<int>& values, bool grouped);
 
 /// Returns the node of the sum over the groups of a row, of values that are one for each group.
 int sum_of_groups(Graph& graph, int value, int group);
 
-/// Returns a node that varies along the columns, and whose sum over the columns of a row is that of all elements of the
+/// Returns a node that varies along the columns. Its sum over the columns of a row equals the sum of all elements of the
 /// value: an output `colsum` of one element.
 int terms_of_total(Graph& graph, int value, int group);
 

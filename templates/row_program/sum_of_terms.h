@@ -1,6 +1,6 @@
 #pragma once
-// A sum in float64 with what a sum in f32 may be (in long double, and f64), in any order of additions. Internal to
-// templates/.
+// A sum in float64, with bounds of the sum in f32 in any order of additions (or in long double, with bounds for f64).
+// Internal to templates/.
 
 #include <array>
 #include <cstddef>
@@ -20,16 +20,16 @@ struct Outcomes {
 
 /// A growing sum.
 ///
-/// A partial sum lies between the sum of the negative terms and that of the positive ones, whatever the order. Where both
-/// are in the range of the kernel's arithmetic, no addition overflows and the sum is finite. Where the sum of the positive
-/// terms is not, a partial sum may be +inf, and it stays +inf unless another one is -inf, which gives NaN; likewise for the
-/// negative terms.
+/// A partial sum lies between the sum of the negative terms and the sum of the positive terms, whatever the order. Where
+/// both are in the range of the kernel's arithmetic, no addition overflows and the sum is finite. Where the sum of the
+/// positive terms is not, a partial sum may be +inf, and it stays +inf unless another one is -inf, which gives NaN; likewise
+/// for the negative terms.
 template <typename Real>
 class SumOfTerms {
  public:
   void add(const BoundedOf<Real>& term);
   void add(const SumOfTerms& other);
-  /// Returns what the sum may be if a term goes through at most `roundings` roundings.
+  /// Returns the possible sums if a term goes through at most `roundings` roundings.
   Outcomes<Real> outcomes(Real roundings) const;
 
   Real value() const { return sum_; }

@@ -12,7 +12,7 @@ namespace tunesmith::row_program {
 namespace {
 
 constexpr int deepest = 100;
-constexpr int most_chosen = 64;
+constexpr int max_chosen = 64;
 
 constexpr std::array<std::string_view, 6> declarations{"in", "num", "out", "colsum", "fn", "monoid"};
 
@@ -196,9 +196,9 @@ class Parser {
   int chosen() {
     if (token().kind != TokenKind::number) fail("expected a number of columns, not " + quoted(token()));
     const Token& number = tokens_[at_++];
-    if (number.number < 1 || number.number > most_chosen || number.number != static_cast<int>(number.number))
+    if (number.number < 1 || number.number > max_chosen || number.number != static_cast<int>(number.number))
       source_.fail(number.place,
-                   "topk chooses " + std::string(number.text) + " columns; allowed: 1 to " + std::to_string(most_chosen));
+                   "topk chooses " + std::string(number.text) + " columns; allowed: 1 to " + std::to_string(max_chosen));
     return static_cast<int>(number.number);
   }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t longest_text = std::size_t{60} << 10, longest_expression = 90;
 
-/// Writes a number so that it is read as the same one: with the digits of f32 where those name it.
+/// Writes a number so that it is read back exactly, with the digits of f32 if they suffice.
 std::string number_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";

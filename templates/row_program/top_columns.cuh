@@ -23,7 +23,7 @@ __device__ __forceinline__ float with_key(uint32 key) { return float_of(key); }
 template <int carried, typename Number = float>
 struct ChosenColumn {
   typename If<sizeof(Number) == 8, uint64, uint32>::type key;
-  uint32 inverted;  ///< ~column: of two equal keys, that of the lower column is larger
+  uint32 inverted;  ///< ~column: with equal keys, larger for the lower column
   Number more[carried > 0 ? carried : 1];
 
   /// No column. It comes after all columns.
@@ -32,7 +32,7 @@ struct ChosenColumn {
     empty.inverted = ~0x7fffffffu;
     return empty;
   }
-  /// The larger value comes first; of equal ones, that of the lower column.
+  /// The larger value comes first; of equal values, the lower column.
   __device__ __forceinline__ bool before(const ChosenColumn& other) const {
     if constexpr (sizeof(key) == 4) {  // one comparison of 64 bits: two instructions without a branch
       return (static_cast<uint64>(key) << 32 | inverted) > (static_cast<uint64>(other.key) << 32 | other.inverted);

@@ -5,10 +5,10 @@
 // For 8 columns this is a sixth of the instructions of merging lists in five steps.
 //
 // While a warp reads a long row, its lanes tell each other a bound below which no column can be chosen. Otherwise each lane
-// inserts what is among the largest of its own columns, and its warp waits for it.
+// inserts all that are among the largest of its own columns, while its warp waits.
 //
-// For longer lists, to move a list by one entry in each round costs as much as to merge. A thread that held its own list and
-// that of another lane would need more registers than there are. So lanes exchange two entries at a time and merge them at
+// For longer lists, moving a list by one entry in each round costs as much as merging. A thread that held its own and
+// another lane's list would need more registers than there are. So lanes exchange two entries at a time and merge them at
 // once, and the steps between lanes are a loop: a merge of 64 entries is thousands of instructions.
 #pragma once
 
@@ -37,7 +37,7 @@ __device__ __forceinline__ Integer largest_in_lanes(Integer value) {
   }
 }
 
-/// Combines a partial result with those of the other lanes.
+/// Combines a partial result with the other lanes' results.
 template <typename Each>
 struct OverLanes {
   template <typename Number>
@@ -72,7 +72,7 @@ struct OverLanes<TopColumns<k, carried>> {
   }
 
   /// Replaces all columns below a bound that at least k others reach: in each of `groups` groups of lanes, one has as many
-  /// as it takes. What replaces them comes after all columns that reach the bound, and so is never chosen.
+  /// as it takes. The replacements come after all columns that reach the bound, so they are never chosen.
   template <typename Number>
   static __device__ __forceinline__ void raise_bound(Number* partial) {
     constexpr int groups = list_width(k) < 32 ? list_width(k) : 32, of_lane = (k + groups - 1) / groups;
@@ -158,7 +158,7 @@ struct OverLanes<TopColumns<k, carried>> {
   }
 };
 
-/// The reductions of a stage with such a list. Its own reduce_lanes() is preferred to that of all reductions.
+/// The reductions of a stage with such a list. Its own reduce_lanes() is preferred to the general one.
 template <typename Number, typename... Each>
 struct ListReductionsOf : ReductionsOf<Number, Each...> {
   template <int lanes, typename Value>

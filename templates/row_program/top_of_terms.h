@@ -1,5 +1,5 @@
 #pragma once
-// The k largest of many values with bounds, as topk of a kernel may find them. Internal to templates/.
+// The k largest of many values with bounds: the results that a kernel's topk may have. Internal to templates/.
 
 #include <cstdint>
 #include <vector>

@@ -1,9 +1,9 @@
 // Sums of values over all rows and columns: outputs `colsum` of one element, [], of a row program.
 //
 // Each thread adds up its elements of all its rows in two floats. A block adds the sums of its threads and stores the result
-// in the workspace, after the partial sums of columns; the second kernel (row_program/column_sums.cuh) adds those of all
-// blocks. A value that does not vary along the columns is 0 in all but one of them. Each order is fixed by the configuration
-// and the number of rows, so results are bitwise reproducible.
+// in the workspace, after the partial sums of columns; the second kernel (row_program/column_sums.cuh) adds the results of
+// all blocks. A value that does not vary along the columns is 0 in all but one of them. Each order is fixed by the
+// configuration and the number of rows, so results are bitwise reproducible.
 //
 // Error: a value goes through the plain additions of a vector; everything after that is compensated (ColumnSums in
 // row_program/evaluate.h).
@@ -88,8 +88,8 @@ struct RegisterSums<WithTotals<Program>, shape, vectors, Group> {
     columns.include(params, column, i, results, inside, exists);
     totals.template include<shape.vector>(results, [&](int j) { return exists && inside.holds(j); });
   }
-  /// Adds the partial sums of columns to those of the block in the workspace, and stores the other sums so far. All threads
-  /// of the block.
+  /// Adds the partial sums of columns to the block's in the workspace, and stores the other sums so far. All threads of the
+  /// block.
   __device__ __forceinline__ void flush(const typename Program::Params& params, int64 group, int thread_rank, bool first) {
     constexpr int blocks = Group::group_size > Group::threads ? Group::group_size / Group::threads : 1;
     columns.flush(params, group, thread_rank, first);

@@ -9,7 +9,7 @@
 namespace tunesmith::row_program {
 
 struct ValueNames {
-  std::vector<std::string> values;        ///< of each node: that of its definition, if it has one
+  std::vector<std::string> values;        ///< of each node: the name in its definition, if it has one
   std::vector<std::string> divisors;      ///< of each node's Divisor
   std::vector<std::string> exponentials;  ///< of each node's ExponentialOfDifference
   std::vector<std::string> partials;      ///< of the reduction of values [row, k] that each node is a result of

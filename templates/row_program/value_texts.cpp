@@ -23,7 +23,7 @@ std::string loop_over(Kind kind) {
   return kind == Kind::top ? "#pragma unroll\n    for (int rank = 0; rank < columns_chosen; ++rank)\n      " : "    ";
 }
 
-/// Reports whether a difference is that of a value of columns and one of their row.
+/// Reports whether a node is the difference of a value of columns and a value of their row.
 bool ValueTexts::is_from_row(const Node& of) const {
   return of.operation == Operation::subtract && of.kind == Kind::full && of.type == Type::f32 &&
          is_rowwise(node(of.operands[1]).kind) && node(of.operands[1]).type == Type::f32 &&

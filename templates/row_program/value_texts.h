@@ -15,7 +15,7 @@ namespace tunesmith::row_program {
 /// Reports whether a value is the same for all columns of a row. A value [row, k] is an array that all threads have.
 constexpr bool is_rowwise(Kind kind) { return kind == Kind::scalar || kind == Kind::row || kind == Kind::top; }
 
-/// Position of an array among those of its kind.
+/// Position of an array among the arrays of its kind.
 template <typename Array>
 int position(const std::vector<Array>& arrays, std::size_t index) {
   int count = 0;

@@ -61,7 +61,7 @@ __device__ __forceinline__ void softmax_backward_resident(const RowParams& param
     Output* const dx = row.template output<Output>(params);
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0)>(row.all.end, i)) break;
+      if (row_ends<shape, config, Group::group_size, (shape.min_cols > 0)>(row.all.end, i)) break;
       Number<shape> dy_values[vector], y_values[vector];
       dy.get(i, dy_values);
       y.get(i, y_values);

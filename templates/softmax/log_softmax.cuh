@@ -55,8 +55,8 @@ struct LogSoftmaxFunction {
   template <const RowShape& shape>
   using Result = LogSoftmaxResult<shape>;
 
-  /// Replaces the elements of a vector by exponentials. Returns the sum of those below the maximum and adds the number of
-  /// maxima to `max_count`.
+  /// Replaces the elements of a vector by exponentials. Returns the sum of exponentials below the maximum and adds the
+  /// number of maxima to `max_count`.
   template <const RowShape& shape, typename Exponential>
   static __device__ __forceinline__ Number<shape> sum_of_exponentials(const Exponential& exponential, Number<shape> largest,
                                                                       Number<shape>& max_count,

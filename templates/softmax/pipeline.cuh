@@ -41,7 +41,7 @@ struct SoftmaxWorker : RowWorker<Types, shape, config, 1, Control> {
     this->write(resident, [&](float(&values)[1][shape.vector]) { result.compute(values[0]); });
   }
 
-  /// Adds a chunk's vectors. The maximum is that of the warp, so that its lanes do not diverge when it grows.
+  /// Adds a chunk's vectors. The lanes of a warp share their maximum, so that they do not diverge when it grows.
   static __device__ __forceinline__ void include(RunningSoftmax<shape>& state, const Vector (&vectors)[per_lane]) {
     float values[per_lane][shape.vector];
 #pragma unroll

@@ -37,7 +37,7 @@ row::Shape launched(row::Shape shape) {
   const bool finds_empty = shape.backward() && shape.logarithm && shape.options.safe;
   if (!shape.wide() && !shape.ragged() && shape.options.mask == row::Mask::none && !finds_empty)
     shape.pipeline_part_bytes = shape.backward() ? 8 : 12;
-  // Clusters compute exponentials of float32 once, and those of log_softmax without rescaling: faster there.
+  // Clusters are faster for float32, whose exponentials they compute once, and for log_softmax, without rescaling.
   constexpr std::int64_t long_row = 65536, longer_row = 98304, never = std::int64_t{1} << 62;
   const bool cheap = !shape.logarithm && size_of(shape.output) == 2;
   shape.pipeline_cols = shape.backward() ? long_row : cheap ? longer_row : never;

@@ -101,7 +101,7 @@ void fill_mask(const Shape& shape, std::uint64_t seed, InputKind kind, const Hos
 /// Returns the allowed error in units in the last place (ULP) of the output.
 ///
 /// float32 softmax, 6: an exponential has an error of at most 0.94 for its polynomial and 0.3 for the rounding of its
-/// argument, which count twice in results with a large leading digit. The sum has the same error if those of all terms
+/// argument, which count twice in results with a large leading digit. The sum has the same error if the errors of all terms
 /// agree, and half a unit for its additions; the quotient adds half a unit. Tests on many inputs see and assert less than 4.
 /// log_softmax, 6: a quotient of such exponentials and a logarithm, one unit each, and half a unit for the last addition;
 /// where the quotient is small, its error is the result's. Backward, 3: a difference and one or two multiplications, half a
@@ -273,8 +273,9 @@ void backward_reference(const Shape& shape, const Masking& masking, const HostAr
     size += std::fabs(shape.logarithm ? gradient(column) : gradient(column) * result(column));
   }
   const long double sum = terms.value();
-  // Digits that products of double lose as denormal numbers.
-  const double denormal = shape.wide() ? 0x1.0p-1072 * static_cast<double>(shape.cols) : 0;
+  // Digits that are lost in denormal numbers: by each product of the sum, and by products with the scale.
+  const double smallest = shape.wide() ? 0x1.0p-1074 : 0x1.0p-149;
+  const double of_sum = 4 * smallest * static_cast<double>(shape.cols), of_scale = smallest * shape.options.scale;
   const bool empty = shape.options.safe && shape.logarithm && !any_not_zero;
   for (std::int64_t column = 0; column < shape.cols; ++column) {
     const auto at = static_cast<std::size_t>(column);
@@ -294,12 +295,12 @@ void backward_reference(const Shape& shape, const Masking& masking, const HostAr
       const double of_exponential = shape.wide() ? 0x1.8p-51 : shape.output == DType::f32 ? 0x1.8p-22 : 0x1.0p-16;
       out.slack[at] = of_exponential * term +
                       twice_the_precision(shape) * shape.options.scale * static_cast<double>(probability) * size +
-                      (shape.wide() ? 0x1.0p-1073 : 0x1.0p-149) * shape.options.scale *
-                          std::fabs(static_cast<double>(sum));  // digits of a denormal probability
+                      of_scale * (1 + 2 * std::fabs(static_cast<double>(sum)));  // the probability may be denormal, too
     } else {
       const long double difference = (gradient(column) - terms.sum) - terms.lost;
       out.result[at] = static_cast<double>(shape.options.scale * result(column) * difference);
-      out.slack[at] = denormal * shape.options.scale * std::fabs(result(column)) +
+      out.slack[at] = of_sum * shape.options.scale * std::fabs(result(column)) + of_scale +
+                      smallest * std::fabs(static_cast<double>(difference)) +
                       twice_the_precision(shape) * shape.options.scale * std::fabs(result(column)) * size;
     }
   }

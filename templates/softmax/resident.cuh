@@ -64,7 +64,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     Number<shape> max_count = 0.0f;
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0)>(row.all.end, i)) break;
+      if (row_ends<shape, config, Group::group_size, (shape.min_cols > 0)>(row.all.end, i)) break;
       Number<shape> values[vector];
       resident.get(i, values);
       running_sum.include(
@@ -91,7 +91,7 @@ __device__ __forceinline__ void softmax_resident(const RowParams& params) {
     Output* const y = row.template output<Output>(params);
 #pragma unroll
     for (int i = 0; i < vectors; ++i) {
-      if (row_ends<shape, config, Group::group_size, (shape.least_cols > 0)>(row.all.end, i)) break;
+      if (row_ends<shape, config, Group::group_size, (shape.min_cols > 0)>(row.all.end, i)) break;
       Number<shape> values[vector];
       resident.get(i, values);
       if constexpr (shape.logarithm) {

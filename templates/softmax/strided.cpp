@@ -11,7 +11,7 @@
 namespace tunesmith {
 namespace {
 
-/// Returns what does not depend on the arrays.
+/// Returns the shape without the arrays.
 template <typename Problem>
 strided::Shape shape_without_arrays(const Problem& p) {
   strided::Shape shape;

@@ -1,4 +1,4 @@
-// Gradient of softmax and log_softmax over a strided dimension; the variants are those of softmax/strided.cuh.
+// Gradient of softmax and log_softmax over a strided dimension, with the variants of softmax/strided.cuh.
 #pragma once
 
 #include "softmax/backward.cuh"

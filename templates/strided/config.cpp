@@ -67,11 +67,10 @@ std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
 int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   const std::int64_t vector = shape.vector();
   if (shape.is_program) {
-    // The elements, addresses, and what each position has. Beyond the limit it spills.
-    constexpr std::int64_t others = 32, most_of_positions = 150;
+    // Elements, addresses, and values of each position. Beyond the limit it spills.
+    constexpr std::int64_t others = 32, max_of_positions = 150;
     return static_cast<int>(std::min<std::int64_t>(
-        columns(shape) * shape.input_words() + others + std::min(vector * shape.program_registers, most_of_positions),
-        4096));
+        columns(shape) * shape.input_words() + others + std::min(vector * shape.program_registers, max_of_positions), 4096));
   }
   const std::int64_t words = (vector * size_of(shape.input()) + 3) / 4 * shape.inputs;
   const bool precise = shape.output() == DType::f32 || shape.wide();
@@ -91,8 +90,8 @@ std::int64_t TypedConfig::column_sums_bytes(const Shape& shape) const noexcept {
   constexpr std::int64_t padded_to = 32;
   const std::int64_t pair_bytes = shape.wide() ? 16 : 8;
   const std::int64_t of_columns = pair_bytes * tiles(shape) * ((shape.cols + padded_to - 1) / padded_to * padded_to);
-  // Each block has one of each sum over positions and columns (row_program/totals.cuh). What follows in split is as far
-  // away as if they were sums of columns.
+  // Each block has one of each sum over positions and columns (row_program/totals.cuh). In split, the next part is as far
+  // away as after sums of columns.
   const std::int64_t of_total = variant == Variant::split ? of_columns : pair_bytes * tiles(shape) * blocks_per_row;
   return shape.column_sums * of_columns + shape.totals * of_total;
 }
@@ -127,9 +126,9 @@ std::string why_invalid(const TypedConfig& config, const Shape& shape, const Dev
            " registers a thread for " + number(shape.cols) + " columns; there are " + number(available);
   if (config.variant == Variant::cluster) {
     if (device.arch.number() < 90) return "cluster needs sm_90 or later; the device is " + name(device.arch);
-    if (config.blocks_per_row > most_cluster_blocks(device))
+    if (config.blocks_per_row > max_cluster_blocks(device))
       return "blocks_per_row is " + number(config.blocks_per_row) + "; the device's clusters have at most " +
-             number(most_cluster_blocks(device)) + " blocks";
+             number(max_cluster_blocks(device)) + " blocks";
   }
   constexpr std::int64_t max_workspace_bytes = std::int64_t{1} << 30;
   if (config.column_sums_bytes(shape) > max_workspace_bytes)

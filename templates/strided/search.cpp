@@ -79,9 +79,9 @@ double expectation(const TypedConfig& config, const Shape& shape, const DeviceIn
   const double groups = config.lanes < 32 ? config.threads / 32.0 : config.members();
   const double reductions = groups == 1 ? 1 : 1 - 0.002 * std::sqrt(groups) - 0.02;
   const double lone = !config.reads_twice() && config.min_blocks == 1 && tiles > device.sm_count ? 0.85 : 1;
-  const double used = static_cast<double>(shape.cols) /
-                      (static_cast<double>(config.members()) * config.blocks_per_row *
-                       std::ceil(static_cast<double>(shape.cols) / config.members() / config.blocks_per_row));
+  const auto cols = static_cast<double>(std::max<std::int64_t>(shape.cols, 1));
+  const double used = cols / (static_cast<double>(config.members()) * config.blocks_per_row *
+                              std::ceil(cols / config.members() / config.blocks_per_row));
   // A tile writes its sums over positions, and the last kernel reads them.
   constexpr double partial_bytes = 8;
   const double tile_bytes = static_cast<double>(std::min<std::int64_t>(config.lanes, shape.vectors()) * shape.vector() *
@@ -92,7 +92,8 @@ double expectation(const TypedConfig& config, const Shape& shape, const DeviceIn
          share_of_first_accesses(config, shape);
 }
 
-std::vector<TypedConfig> geometries(Variant variant, const Shape& shape, const DeviceInfo& device) {
+/// Returns the valid geometries of a variant, the best first. `any`: those with more than two threads a column, too.
+std::vector<TypedConfig> geometries(Variant variant, const Shape& shape, const DeviceInfo& device, bool any = false) {
   std::vector<TypedConfig> found;
   const auto add = [&](TypedConfig config) {
     bound_registers(config, shape, device);
@@ -103,7 +104,7 @@ std::vector<TypedConfig> geometries(Variant variant, const Shape& shape, const D
   for (int threads = 64; threads <= 1024; threads *= 2)
     for (int lanes = 1; lanes <= threads && lanes <= enough; lanes *= 2) {
       TypedConfig config{.variant = variant, .threads = threads, .lanes = lanes};
-      if (config.members() > 2 * shape.cols) continue;
+      if (!any && config.members() > 2 * shape.cols) continue;
       if (variant == Variant::cluster) {
         for (config.blocks_per_row = 2; config.blocks_per_row <= 16; config.blocks_per_row *= 2)
           if (config.columns(shape) <= 64 && config.columns(shape) > 1) add(config);
@@ -154,6 +155,9 @@ TypedConfig best_of(Variant variant, const Shape& shape, const DeviceInfo& devic
   if (!found.empty()) return with_hints(found.front(), hints_to_try(shape, device).front());
   TypedConfig config{.variant = variant};
   if (variant == Variant::cluster || variant == Variant::split) config.blocks_per_row = 2;
+  if (!why_invalid(config, shape, device).empty())  // reductions of large programs need smaller blocks
+    if (const std::vector<TypedConfig> others = geometries(variant, shape, device, true); !others.empty())
+      return with_hints(others.front(), hints_to_try(shape, device).front());
   return config;
 }
 
@@ -179,7 +183,7 @@ Config complete_config(const Config& partial, const Shape& shape, const DeviceIn
   Config config = typed.to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   typed = TypedConfig::parse(config);  // rejects unknown fields and values
-  // Pinned threads or lanes must not fail because of the register bound of other ones.
+  // Pinned threads or lanes must not fail because of a register bound for other threads or lanes.
   if (!partial.fields.contains("min_blocks"))
     while (typed.min_blocks > 1 && !why_invalid(typed, shape, device).empty()) --typed.min_blocks;
   if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())

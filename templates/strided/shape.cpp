@@ -60,7 +60,7 @@ int Shape::vector() const noexcept {
     least = std::min(least, aligned_vector(array));
   for (const Array& array : std::span(more_out).first(static_cast<std::size_t>(more_outputs)))
     least = std::min(least, aligned_vector(array));
-  return static_cast<int>(std::gcd(std::min<std::int64_t>(least, most_vector), inner));
+  return static_cast<int>(std::gcd(std::min<std::int64_t>(least, max_vector), inner));
 }
 
 std::int64_t Shape::traffic_bytes() const noexcept { return rows * cols * inner * (input_bytes() + output_bytes()); }

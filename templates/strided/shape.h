@@ -33,8 +33,8 @@ struct Shape {
   bool logarithm = false;
   bool safe = false;
   bool writes = true;        ///< an array of this shape; else `out` equals in[0]
-  int most_vector = 16;      ///< elements per vector; fewer where each position takes many registers
-  int more_registers = 0;    ///< per position, in addition to those of a softmax
+  int max_vector = 16;       ///< elements per vector; fewer where each position takes many registers
+  int more_registers = 0;    ///< per position, in addition to a softmax's
   int reduction_bytes = 12;  ///< shared memory per position for the reductions over threads: a float and a pair of floats
   int part_bytes = 16;       ///< of the partial of a slice of the columns, per position
 
@@ -54,7 +54,7 @@ struct Shape {
   /// Returns whether elements are f64, and values and sums double.
   bool wide() const noexcept { return input() == DType::f64 || computes_in_f64; }
   /// Returns the elements per vector: neighbouring positions of a column, at most 16 bytes of the widest dtype and
-  /// most_vector.
+  /// max_vector.
   int vector() const noexcept;
   /// Returns the number of vectors of one column, over all rows.
   std::int64_t vectors() const noexcept { return rows * (inner / vector()); }

@@ -67,10 +67,10 @@ std::string kernel(std::int64_t threads, std::int64_t min_blocks, const std::str
          "(params);\n}\n";
 }
 
-std::string least_arch(const TypedConfig& config) {
+std::string min_arch(const TypedConfig& config) {
   if (config.variant == Variant::cluster) return "sm_90";
   const bool evicts = is_eviction(config.load) || is_eviction(config.load_again) || is_eviction(config.store);
-  return evicts ? "sm_80" : SourceParts().least_arch;
+  return evicts ? "sm_80" : SourceParts().min_arch;
 }
 
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape) {
@@ -145,11 +145,13 @@ void set_few_positions(Problem& problem, const Shape& shape, std::int64_t least)
   const std::int64_t odd = positions / shape.vector() / 2 * 2 + 1;
   const std::int64_t inner = std::min(shape.inner, shape.vector() * odd);
   problem.fields.set("inner", inner);
-  // Rows that follow each other may be more than in this problem; others could overlap then.
+  // Rows that follow each other may be more than in this problem; others could overlap then. Without rows, strides were not
+  // checked. More sums of very many columns may exceed the workspace.
   const auto rows_follow = [&](const Array& out) {
     return out.row_stride > (shape.cols - 1) * out.col_stride + (shape.inner - 1) * out.inner_stride;
   };
-  const bool follow = rows_follow(shape.out) &&
+  constexpr std::int64_t very_many_cols = std::int64_t{1} << 20;
+  const bool follow = shape.rows > 0 && shape.cols <= very_many_cols && rows_follow(shape.out) &&
                       std::all_of(shape.more_out.begin(), shape.more_out.begin() + shape.more_outputs, rows_follow);
   const std::int64_t rows = positions / inner + 1;
   problem.fields.set("rows", follow ? rows : std::min(rows, shape.rows));

@@ -26,12 +26,12 @@ std::string kernel(std::int64_t threads, std::int64_t min_blocks, const std::str
                    const std::string& call);
 
 /// Returns the minimum architecture of this configuration.
-std::string least_arch(const TypedConfig& config);
+std::string min_arch(const TypedConfig& config);
 
 /// Returns the lines that describe a source: columns, dtypes, options, strides.
 std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& shape);
 
-/// Describes the algorithm of this configuration and its mapping of threads. `steps`: what it computes while a row is
+/// Describes the algorithm of this configuration and its mapping of threads. `steps`: the computation while a row is
 /// resident, e.g. "the maximum, the sum of exponentials and the result".
 void describe(const TypedConfig& config, const Shape& shape, const std::string& steps, SourceParts& parts);
 

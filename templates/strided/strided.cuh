@@ -3,7 +3,7 @@
 //
 // Neighbouring threads ("lanes") process neighbouring vectors of a column, so their accesses are coalesced; threads of equal
 // lane ("members") share the columns of their vector. The vectors of a column are numbered over all rows, so lanes are busy
-// also if `inner` is small.
+// even if `inner` is small.
 #pragma once
 
 #include "device/reduce.cuh"

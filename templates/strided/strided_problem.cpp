@@ -26,6 +26,7 @@ KeyParts StridedProblem::key() const {
 TypedConfig StridedProblem::default_of(const DeviceInfo& device) const { return strided::default_config(shape_, device); }
 
 Config StridedProblem::complete_config(const DeviceInfo& device, const Config& partial) const {
+  if (partial.fields.empty()) return default_config(device);  // which reports whether there is one
   return strided::complete_config(partial, shape_, device);
 }
 
@@ -45,7 +46,7 @@ SourceParts StridedProblem::parts_of(const TypedConfig& typed) const {
   parts.includes.push_back(named.file);
   parts.specialized_for = specialized_for(shape_);
   describe(typed, shape_, named.steps, parts);
-  parts.least_arch = least_arch(typed);
+  parts.min_arch = min_arch(typed);
   parts.constants = constants(typed, shape_, named.features) + own_params(shape_).assertions();
   const std::string entry(op().name());
   const bool split = typed.variant == Variant::split;

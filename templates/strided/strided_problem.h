@@ -11,11 +11,11 @@
 
 namespace tunesmith::strided {
 
-/// The kernels of an operation: what the generated source names.
+/// The kernels of an operation, by their names in the generated source.
 struct Kernels {
   std::string file;      ///< "softmax/strided.cuh"
   std::string function;  ///< "softmax_strided": the templates are function_resident, function_two_pass, ...
-  std::string steps;     ///< what is computed while a row is resident
+  std::string steps;     ///< the computation while a row is resident
   std::vector<std::pair<std::string, std::string>> features;  ///< members of RowFeatures: {"Arithmetic", "FastArithmetic"}
   std::vector<std::string> overloads{};                       ///< included before `file`
   std::vector<std::string> for_double = row::overloads_for_double();  ///< likewise, by kernels of double

@@ -42,7 +42,7 @@ class Samples(unittest.TestCase):
             traffic = cell.rows * cell.cols * cells.SIZES[cell.dtype] * ARRAYS[cell.op]
             least, most = samples.BYTES[samples.GRID]
             self.assertTrue(least <= traffic <= most, cell)
-            self.assertTrue(samples.LEAST_COLS <= cell.cols <= samples.MOST_COLS, cell)
+            self.assertTrue(samples.MIN_COLS <= cell.cols <= samples.MAX_COLS, cell)
         # Log-uniform: each quarter of the 16 octaves has a quarter of the shapes. 4 standard deviations of a binomial count.
         for begin in range(4, 20, 4):
             count = sum(1 << begin <= cell.cols < 1 << (begin + 4) for cell in found)

@@ -56,7 +56,7 @@ class Problems(unittest.TestCase):
         self.assertEqual(len(found), len(set(found)))
 
     def test_arrays_are_those_of_the_program(self):
-        kinds = {"[row, col]": "rp", "[col]": "cb", "[row]": "t"}
+        kinds = {"[row, col]": "rp", "[col]": "cb", "[row]": "tl"}
         suffixes = {"[row, col]": "", "[row]": "s", "[col]": "c", "[row, 8]": "k", "[row, col/128]": "g"}
         for name, text in self.texts.items():
             declared = [kind for names, kind in re.findall(r"^in (.+?) : \w+(\[.+?\])", text, re.M) for _ in names.split(",")]

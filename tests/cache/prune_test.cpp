@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 
 class CachePrune : public CacheTest {
  protected:
-  // Stores three records with two trials each, and five binaries of 100 kB, two of which share a source.
+  // Stores three records with two trials each, and five binaries of 100 kB; two binaries share a source.
   void fill() {
     Cache cache(options());
     for (const std::int64_t n_cols : {64, 128, 256}) cache.store_record(sample_record(n_cols), sample_trials(2));

@@ -126,7 +126,7 @@ reject "mode=ro" tunesmith cache push --cache second.db
 # What the worker compiled is loaded, also without a pull.
 [[ ! $compiles ]] || expect '"new": 0,' tunesmith prewarm --spec problems.json --compile-only --arch sm_90a --cache new.db --json
 
-# ---- the URLs of the page, also those of the unit: each works on this server, with the files in this folder
+# ---- the URLs of the page, also in the unit: each works on this server, with the files in this folder
 urls=0
 while read -r url; do
   ((++urls))

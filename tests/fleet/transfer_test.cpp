@@ -177,7 +177,7 @@ TEST_F(QueueTest, JobsOfDeadWorkersAreTakenOverAndEndAsDeadLetters) {
   start();
   Queue ci = queue();
   const std::string id = ci.add("problem a");
-  for (int delivery = 1; delivery <= Queue::most_deliveries; ++delivery) {
+  for (int delivery = 1; delivery <= Queue::max_deliveries; ++delivery) {
     Queue worker = queue();
     const auto job = worker.take("w" + std::to_string(delivery), Milliseconds(1), Milliseconds(0));
     ASSERT_TRUE(job) << delivery;
@@ -223,7 +223,7 @@ TEST_F(QueueTest, AJobThatOnlyWaitedIsNotDelivered) {
   start();
   Queue ci = queue();
   const std::string id = ci.add("problem a");
-  for (int lost = 0; lost < 2 * Queue::most_deliveries; ++lost) {
+  for (int lost = 0; lost < 2 * Queue::max_deliveries; ++lost) {
     Queue worker = queue();
     const auto job = worker.take("w" + std::to_string(lost), Milliseconds(1), Milliseconds(0));
     ASSERT_TRUE(job) << lost;
@@ -231,7 +231,7 @@ TEST_F(QueueTest, AJobThatOnlyWaitedIsNotDelivered) {
     ASSERT_TRUE(worker.renew(*job, false));
     std::this_thread::sleep_for(Milliseconds(5));  // and it is killed
   }
-  for (int delivery = 1; delivery <= Queue::most_deliveries; ++delivery) {
+  for (int delivery = 1; delivery <= Queue::max_deliveries; ++delivery) {
     Queue worker = queue();
     const auto job = worker.take("v" + std::to_string(delivery), Milliseconds(1), Milliseconds(0));
     ASSERT_TRUE(job) << delivery;
@@ -250,7 +250,7 @@ TEST_F(QueueTest, AJobThatIsGivenBackIsTakenAtOnce) {
   constexpr Milliseconds patience(60'000);
   Queue worker = queue(), other = queue();
   const std::string id = worker.add("problem a");
-  for (int turn = 0; turn < 2 * Queue::most_deliveries; ++turn) {
+  for (int turn = 0; turn < 2 * Queue::max_deliveries; ++turn) {
     Queue& taker = turn % 2 == 0 ? worker : other;
     const auto job = taker.take("w" + std::to_string(turn % 2), patience, Milliseconds(0));
     ASSERT_TRUE(job) << turn;
@@ -276,7 +276,7 @@ TEST_F(QueueTest, AWorkerDoesNotTakeItsOwnJobAgain) {
   const std::string a = worker.add("problem a");
   const auto job = worker.take("w", Milliseconds(1), Milliseconds(0));
   ASSERT_TRUE(job);
-  for (int i = 0; i < 2 * Queue::most_deliveries; ++i) {
+  for (int i = 0; i < 2 * Queue::max_deliveries; ++i) {
     std::this_thread::sleep_for(Milliseconds(5));
     EXPECT_FALSE(worker.take("w", Milliseconds(1), Milliseconds(0)));
   }
@@ -291,7 +291,7 @@ TEST_F(QueueTest, AFailedJobIsTriedThreeTimes) {
   start();
   Queue ci = queue(), worker = queue();
   const std::string id = ci.add("problem a");
-  for (int delivery = 1; delivery <= Queue::most_deliveries; ++delivery) {
+  for (int delivery = 1; delivery <= Queue::max_deliveries; ++delivery) {
     const auto job = worker.take("w", Milliseconds(1), Milliseconds(0));
     ASSERT_TRUE(job);
     worker.finish(*job, {JobResult::Kind::failed, "the GPU is busy"});

@@ -60,10 +60,10 @@ TEST(Value, IsRefusedUnderAnotherLabelOrSigner) {
 
 TEST(Value, HasABoundedSize) {
   std::mt19937_64 random(1);
-  std::string noise(most_value_bytes + 4096, '\0');
+  std::string noise(max_value_bytes + 4096, '\0');
   for (char& c : noise) c = static_cast<char>(random());
   EXPECT_THROW(seal(label, noise, 1, nullptr), Error);
-  EXPECT_THROW(seal(label, std::string(most_payload_bytes + 1, 'x'), 1, nullptr), Error);
+  EXPECT_THROW(seal(label, std::string(max_payload_bytes + 1, 'x'), 1, nullptr), Error);
 }
 
 /// A value with a correct digest, and a payload that is not what the header says.

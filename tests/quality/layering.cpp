@@ -125,12 +125,13 @@ std::string operation_of(std::string_view path) {
 }
 
 // Operations on rows, which use row/ and, for columns that are not adjacent, strided/, which builds on row/ itself.
-const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/cross_entropy/", "templates/rms_norm/",
-                                              "templates/row_program/", "templates/strided/"};
+const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/cross_entropy/", "templates/row_program/",
+                                              "templates/strided/"};
 bool is_for_rows(std::string_view folder) { return folder == "templates/row/" || folder == "templates/strided/"; }
 
 // Operations that continue another one, whose files they share.
-const std::map<std::string_view, std::string_view> continues = {{"templates/attention_backward/", "templates/attention/"}};
+const std::map<std::string_view, std::string_view> continues = {{"templates/attention_backward/", "templates/attention/"},
+                                                                {"templates/rms_norm/", "templates/row_program/"}};
 
 bool continues_operation(std::string_view own, std::string_view target) {
   const auto found = continues.find(own);

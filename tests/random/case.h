@@ -42,7 +42,7 @@ struct RandomCase {
 /// Limits of problems that run.
 struct Sizes {
   std::int64_t longest;  ///< of an extent
-  double most_bytes, most_flops;
+  double max_bytes, max_flops;
 };
 /// For the host executor: a few thousand thread blocks of work at most.
 inline constexpr Sizes small_sizes{300, 400e3, 3e6};
@@ -53,6 +53,9 @@ inline constexpr Sizes large_sizes{5000, 64e6, 4e9};
 const Op& op_of(std::uint64_t seed);
 /// Draws a case from a seed alone: a problem, which may be invalid, a configuration and values.
 RandomCase draw(std::uint64_t seed, const Sizes& sizes, const DeviceInfo& device);
+
+/// Draws some fields of a valid problem again. Returns nothing if the result is invalid.
+ParsedProblemPtr draw_change(const ParsedProblem& problem, std::uint64_t seed, const Sizes& sizes, const DeviceInfo& device);
 
 /// Changes the inputs of a case that runs to what its values are. `arrays` hold edge cases.
 void fill_values(const RandomCase& random_case, const ParsedProblem& problem, std::span<const HostArray> arrays);

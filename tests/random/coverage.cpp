@@ -38,8 +38,8 @@ std::string class_of(const DescribedField& field) {
     case FieldKind::real: {
       const double value = std::get<double>(*field.value);
       if (value == 0 || value == 1) return std::to_string(static_cast<int>(value));
-      if (value == field.facts.range.least_real) return "least";
-      if (value == field.facts.range.most_real) return "most";
+      if (value == field.facts.range.min_real) return "least";
+      if (value == field.facts.range.max_real) return "most";
       return value < 0 ? "negative" : value < 1 ? "below 1" : "above 1";
     }
     case FieldKind::integer: break;
@@ -47,45 +47,69 @@ std::string class_of(const DescribedField& field) {
   return class_of_integer(field, std::get<std::int64_t>(*field.value));
 }
 
+constexpr std::size_t bits_of_word = 64;
+
+/// Returns the position of a pair in a set of `bits`, which does not depend on the order of the two.
+std::size_t bit_of(std::uint64_t a, std::uint64_t b, std::size_t bits) {
+  return mixed(std::max(a, b), std::min(a, b)) % bits;
+}
+
 template <typename Visit>
 void over_pairs(const std::vector<std::uint64_t>& classes, std::size_t bits, const Visit& visit) {
   for (std::size_t i = 0; i < classes.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j) visit(mixed(classes[i], classes[j]) % bits);
+    for (std::size_t j = 0; j < i; ++j) visit(bit_of(classes[i], classes[j], bits));
 }
 
 }  // namespace
 
+std::vector<std::string> class_names(const RandomCase& random_case, const ParsedProblem& problem, const Config& config) {
+  std::vector<std::string> names;
+  for (const DescribedField& field : problem.op().describe_fields(problem.problem().fields))
+    names.push_back(std::string(field.name) + " " + class_of(field));
+  if (config.fields.contains("variant")) names.push_back("variant " + config.variant());
+  names.push_back("values " + std::string(values_names[static_cast<std::size_t>(random_case.values)]));
+  return names;
+}
+
 std::vector<std::uint64_t> classes_of(const RandomCase& random_case, const ParsedProblem& problem, const Config& config) {
   std::vector<std::uint64_t> classes;
-  for (const DescribedField& field : problem.op().describe_fields(problem.problem().fields))
-    classes.push_back(mixed(mixed(1, field.name), class_of(field)));
-  if (config.fields.contains("variant")) classes.push_back(mixed(2, config.variant()));
-  classes.push_back(mixed(3, static_cast<std::uint64_t>(random_case.values)));
+  for (const std::string& name : class_names(random_case, problem, config)) classes.push_back(mixed(1, name));
   return classes;
 }
 
-void PairSets::add(Set& set, const std::vector<std::uint64_t>& classes) {
-  over_pairs(classes, words * 64,
-             [&](std::uint64_t bit) { set[bit / 64].fetch_or(std::uint64_t{1} << (bit % 64), std::memory_order_relaxed); });
+void PairSets::add(Which which, std::size_t op, const std::vector<std::uint64_t>& classes) {
+  Set& set = sets_[which][op];
+  over_pairs(classes, words * bits_of_word, [&](std::size_t bit) {
+    set[bit / bits_of_word].fetch_or(std::uint64_t{1} << (bit % bits_of_word), std::memory_order_relaxed);
+  });
 }
 
-std::size_t PairSets::new_pairs(std::size_t op, const std::vector<std::uint64_t>& classes) const {
+std::size_t PairSets::lacks(Which which, std::size_t op, const std::vector<std::uint64_t>& classes) const {
   std::size_t found = 0;
-  over_pairs(classes, words * 64, [&](std::uint64_t bit) {
-    if ((run_[op][bit / 64].load(std::memory_order_relaxed) >> (bit % 64) & 1) == 0) ++found;
+  const Set& set = sets_[which][op];
+  over_pairs(classes, words * bits_of_word, [&](std::size_t bit) {
+    if ((set[bit / bits_of_word].load(std::memory_order_relaxed) >> (bit % bits_of_word) & 1) == 0) ++found;
   });
   return found;
 }
 
-std::int64_t PairSets::count(const Set& set) {
+bool PairSets::contains(Which which, std::size_t op, std::uint64_t a, std::uint64_t b) const {
+  const std::size_t bit = bit_of(a, b, words * bits_of_word);
+  return (sets_[which][op][bit / bits_of_word].load(std::memory_order_relaxed) >> (bit % bits_of_word) & 1) != 0;
+}
+
+std::int64_t PairSets::count(Which which, std::size_t op) const {
   std::int64_t bits = 0;
-  for (const std::atomic<std::uint64_t>& word : set) bits += std::popcount(word.load(std::memory_order_relaxed));
+  for (const std::atomic<std::uint64_t>& word : sets_[which][op])
+    bits += std::popcount(word.load(std::memory_order_relaxed));
   return bits;
 }
 
-std::size_t op_index(const ParsedProblem& problem) {
+std::size_t op_index(const Op& op) {
   const auto ops = all_ops();
-  return static_cast<std::size_t>(std::ranges::find(ops, &problem.op()) - ops.begin());
+  const auto found = std::ranges::find(ops, &op);
+  return static_cast<std::size_t>((found == ops.end() ? std::ranges::find(ops, &find_op("row_program")) : found) -
+                                  ops.begin());
 }
 
 }  // namespace tunesmith::test

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <set>
 
@@ -37,8 +38,18 @@ const Op& op_of(std::uint64_t seed) {
     for (const Op* op : all_ops()) all.insert(all.end(), 1 + op->problem_fields().size() / 4, op);
     return all;
   }();
+  // Some programs have no gradient, and so no problems.
+  static const std::vector<const Op*> shipped = [] {
+    std::vector<const Op*> all;
+    for (const Op* op : shipped_program_ops()) try {
+        static_cast<void>(op->describe_fields({}));
+        all.push_back(op);
+      } catch (const Error&) {
+      }
+    return all;
+  }();
   Chance chance(mixed(seed, "op"));
-  if (chance.with(0.03)) return *chance.one_of(shipped_program_ops());
+  if (chance.with(0.03)) return *chance.one_of(shipped);
   return *chance.one_of(ops);
 }
 
@@ -46,15 +57,15 @@ bool fits(const ParsedProblem& problem, const Sizes& sizes) {
   double bytes = 0;
   for (const ArrayInfo& array : problem.array_view()) bytes += static_cast<double>(array.extent_bytes());
   const Cost cost = problem.cost();
-  return bytes <= sizes.most_bytes && cost.flops <= sizes.most_flops && cost.bytes() <= sizes.most_bytes;
+  return bytes <= sizes.max_bytes && cost.flops <= sizes.max_flops && cost.bytes() <= sizes.max_bytes;
 }
 
 namespace {
 
 class Drawing {
  public:
-  Drawing(std::uint64_t seed, const Sizes& sizes, const DeviceInfo& device)
-      : chance_(seed), op_(op_of(seed)), sizes_(sizes), device_(device), texts_(chance_, op_) {}
+  Drawing(std::uint64_t seed, const Op& op, const Sizes& sizes, const DeviceInfo& device)
+      : chance_(seed), op_(op), sizes_(sizes), device_(device), texts_(chance_, op_) {}
 
   RandomCase make() {
     huge_ = chance_.with(0.05);
@@ -78,6 +89,27 @@ class Drawing {
     else if (!huge_)
       draw_config(made);
     return made;
+  }
+
+  /// Draws some fields again, texts of users excepted.
+  ParsedProblemPtr change(const Fields& fields_before) {
+    given_ = fields_before;
+    try {
+      const std::vector<DescribedField> all = fields();
+      for (auto i = 1 + chance_.below(4); i > 0; --i) {
+        const DescribedField& field = chance_.one_of(all);
+        if (field.kind == FieldKind::text && !field.facts.runtime) continue;
+        if (is_stride(field.name) || !field.facts.only_with.holds) continue;
+        if (!field.facts.required && chance_.with(0.3))
+          remove(field.name);
+        else
+          draw_value(field);
+      }
+      if (chance_.with(0.4)) draw_layout(chance_, op_, given_);
+      return op_.parse({std::string(op_.name()), given_});
+    } catch (const Error&) {
+      return nullptr;
+    }
   }
 
  private:
@@ -131,8 +163,8 @@ class Drawing {
 
   double real(const DescribedField& field) {
     const Range& range = field.facts.range;
-    const double least = std::isfinite(range.least_real) ? range.least_real : -100;
-    const double most = std::isfinite(range.most_real) ? range.most_real : 100;
+    const double least = std::isfinite(range.min_real) ? range.min_real : -100;
+    const double most = std::isfinite(range.max_real) ? range.max_real : 100;
     switch (chance_.below(8)) {
       case 0: return field.facts.zero_too ? 0 : least;
       case 1: return chance_.with(0.5) ? least : most;
@@ -316,10 +348,10 @@ class Drawing {
           value = std::string("much");
         else if (chance_.with(0.3))
           value = std::numeric_limits<double>::quiet_NaN();
-        else if (chance_.with(0.5) && std::isfinite(range.most_real))
-          value = range.most_real * 1.5 + 1;
-        else if (std::isfinite(range.least_real) && !(field.facts.zero_too && range.least_real == 0))
-          value = range.least_real - 1;
+        else if (chance_.with(0.5) && std::isfinite(range.max_real))
+          value = range.max_real + 1 + std::fabs(range.max_real) / 2;
+        else if (std::isfinite(range.min_real) && !(field.facts.zero_too && range.min_real == 0))
+          value = range.min_real - 1 - std::fabs(range.min_real) / 2;
         break;
       case FieldKind::integer:
         if (chance_.with(0.2))
@@ -353,7 +385,12 @@ class Drawing {
 }  // namespace
 
 RandomCase draw(std::uint64_t seed, const Sizes& sizes, const DeviceInfo& device) {
-  return Drawing(seed, sizes, device).make();
+  return Drawing(seed, op_of(seed), sizes, device).make();
+}
+
+ParsedProblemPtr draw_change(const ParsedProblem& problem, std::uint64_t seed, const Sizes& sizes,
+                             const DeviceInfo& device) {
+  return Drawing(seed, problem.op(), sizes, device).change(problem.problem().fields);
 }
 
 }  // namespace tunesmith::test

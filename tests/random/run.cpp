@@ -1,6 +1,8 @@
 #include "tests/random/run.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "jit/host/compiler.h"
 #include "jit/host/device.h"
@@ -11,6 +13,16 @@
 #include "tunesmith/error.h"
 
 namespace tunesmith::test {
+namespace {
+
+constexpr int tries_for_same_source = 16, max_of_same_source = 4;
+
+/// Returns whether both have the same source but for comments.
+bool same_code(const SourceParts& a, const SourceParts& b) {
+  return a.main_template == b.main_template && a.constants == b.constants && a.kernels == b.kernels;
+}
+
+}  // namespace
 
 Runner::Runner(const std::string& device) {
   EngineOptions options = EngineOptions::from_environment();
@@ -28,7 +40,18 @@ std::shared_ptr<Module> Runner::compile(const ParsedProblem& problem, const Conf
   return device_->load(compiler_->compile({problem.problem().op + ".cu", render(problem, config), info().arch}));
 }
 
-void Runner::run(std::vector<Run>& runs, const RunOptions& options, const std::function<void(const Run&)>& started) {
+bool Runner::is_quick(const ParsedProblem& problem, const Config& config) const {
+  if (!on_host()) return true;
+  constexpr double max_threads = 2e6, max_blocks = 1e5;
+  double threads = 0, blocks = 0;
+  for (const KernelLaunch& kernel : problem.launch_plan(config, info()).kernels) {
+    blocks += static_cast<double>(kernel.grid.count());
+    threads += static_cast<double>(kernel.grid.count()) * static_cast<double>(kernel.block.count());
+  }
+  return threads <= max_threads && blocks <= max_blocks;
+}
+
+void Runner::run(std::vector<Run>& runs, const RunOptions& options, const Started& started) {
   std::vector<std::shared_ptr<Module>> modules(runs.size());
   if (on_host()) try {
       std::vector<CompileRequest> requests;
@@ -39,16 +62,13 @@ void Runner::run(std::vector<Run>& runs, const RunOptions& options, const std::f
           dynamic_cast<HostDevice&>(*device_).load_all(dynamic_cast<const HostCompiler&>(*compiler_).compile_many(requests));
     } catch (const Error&) {  // each alone then
     }
-  for (std::size_t i = 0; i < runs.size() && !broken_; ++i) {
-    started(runs[i]);
-    run_one(runs[i], modules[i], options);
-  }
+  for (std::size_t i = 0; i < runs.size() && !broken_; ++i) run_one(runs[i], modules[i], options, started);
 }
 
-void Runner::run_one(Run& run, const std::shared_ptr<Module>& module, const RunOptions& options) {
+void Runner::run_one(Run& run, const std::shared_ptr<Module>& module, const RunOptions& options, const Started& started) {
   try {
     const std::shared_ptr<Module> loaded = module != nullptr ? module : compile(*run.checked.problem, run.checked.config);
-    run.failure = verify_variants(run, loaded, options);
+    run.failure = verify_variants(run, loaded, options, started);
     if (run.failure.empty() && options.all_candidates) run.failure = verify_candidates(run, options);
   } catch (const Error& error) {
     run.failure = std::string(name(error.code())) + ": " + error.what();
@@ -58,7 +78,8 @@ void Runner::run_one(Run& run, const std::shared_ptr<Module>& module, const RunO
   }
 }
 
-std::string Runner::verify_variants(Run& run, const std::shared_ptr<Module>& module, const RunOptions& options) {
+std::string Runner::verify_variants(Run& run, const std::shared_ptr<Module>& module, const RunOptions& options,
+                                    const Started& started) {
   const RandomCase& drawn = run.random_case;
   Chance chance(mixed(drawn.seed, "variants"));
   const auto launch = [&](const ParsedProblem& problem, const RandomCase& values) -> std::string {
@@ -73,45 +94,59 @@ std::string Runner::verify_variants(Run& run, const std::shared_ptr<Module>& mod
     return failure;
   };
   const auto verify_one = [&](const ParsedProblem& problem, const RandomCase& values) -> std::string {
+    const RandomCase launched{problem.problem(), run.checked.config, values.values, values.seed, {}};
+    started(run, launched);
     std::string failure;
     try {
       failure = launch(problem, values);
     } catch (const Error& error) {
-      if (error.code() == ErrorCode::unsupported && on_host()) return {};  // such as some tensor maps
+      if (error.code() == ErrorCode::unsupported && on_host()) return {};  // such as some tensor maps: not covered
       failure = std::string(name(error.code())) + ": " + error.what();
       broken_ = error.code() == ErrorCode::device_failed && !on_host();
     }
-    if (failure.empty()) return {};
-    run.random_case = {problem.problem(), run.checked.config, values.values, values.seed, {}};
+    if (failure.empty()) {
+      if (options.verified) options.verified(values, problem, run.checked.config);
+      return {};
+    }
+    run.random_case = launched;
     return failure;
   };
   const ParsedProblem& problem = *run.checked.problem;
+  const auto gain = [&](const RandomCase& values, const ParsedProblem& of) {
+    return options.gain ? options.gain(values, of, run.checked.config) : std::size_t{1};
+  };
   std::string failure = verify_one(problem, drawn);
-  // The same kernel with other values, and with other fields that it does not know.
+  if (!options.variants) return failure;
+  // The same kernel with other values: those that cover most.
+  std::vector<std::pair<std::size_t, Values>> kinds;
+  for (std::size_t i = 0; i < std::size(values_names); ++i) {
+    RandomCase other = drawn;
+    other.values = static_cast<Values>(i);
+    if (other.values != drawn.values) kinds.emplace_back(gain(other, problem), other.values);
+  }
+  chance.shuffle(kinds);
+  std::ranges::stable_sort(kinds, std::greater<>(), [](const auto& kind) { return kind.first; });
   RandomCase other = drawn;
-  for (int i = 0; i < 2 && failure.empty(); ++i) {
-    other.values = static_cast<Values>(chance.below(std::size(values_names)));
+  for (std::size_t i = 0; i < 2 && failure.empty(); ++i) {
+    other.values = kinds[i].second;
     ++other.seed;
     failure = verify_one(problem, other);
   }
-  const std::string source = render(problem, run.checked.config);
-  for (int i = 0; i < 3 && failure.empty(); ++i) {
-    Fields changes;
-    for (const DescribedField& field : problem.op().describe_fields(problem.problem().fields))
-      if (field.facts.runtime && field.kind == FieldKind::integer && chance.with(0.5))
-        changes.set(field.name,
-                    chance.octave(std::max<std::int64_t>(field.facts.range.least, 0), options.large ? 3000 : 100));
-    if (changes.empty()) break;
-    ParsedProblemPtr changed;
-    try {
-      changed = problem.with(changes);
-    } catch (const Error&) {
+  // And with other problems that have its source.
+  const SourceParts parts = problem.source_parts(run.checked.config);
+  int launched = 0;
+  for (int i = 0; i < tries_for_same_source && launched < max_of_same_source && failure.empty(); ++i) {
+    const ParsedProblemPtr changed = draw_change(problem, chance.bits(), options.large ? large_sizes : small_sizes, info());
+    if (changed == nullptr || !fits(*changed, options.large ? large_sizes : small_sizes) ||
+        !changed->why_invalid(info(), run.checked.config).empty() ||
+        !same_code(changed->source_parts(run.checked.config), parts) || !is_quick(*changed, run.checked.config))
       continue;
-    }
-    if (!fits(*changed, options.large ? large_sizes : small_sizes) ||
-        !changed->why_invalid(info(), run.checked.config).empty() || render(*changed, run.checked.config) != source)
-      continue;
-    failure = verify_one(*changed, drawn);
+    other.problem = changed->problem();
+    other.values = static_cast<Values>(chance.below(std::size(values_names)));
+    ++other.seed;
+    if (launched > 0 && gain(other, *changed) == 0) continue;
+    failure = verify_one(*changed, other);
+    ++launched;
   }
   return failure;
 }

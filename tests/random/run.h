@@ -12,9 +12,14 @@
 namespace tunesmith::test {
 
 struct RunOptions {
+  /// Returns how many pairs of classes a launch would be the first to cover.
+  std::function<std::size_t(const RandomCase&, const ParsedProblem&, const Config&)> gain{};
+  /// Called after each launch whose results are right.
+  std::function<void(const RandomCase&, const ParsedProblem&, const Config&)> verified{};
   bool large = false;           ///< on problems of large_sizes
   bool all_candidates = false;  ///< verifies every candidate of the search
   bool graphs = true;           ///< captures some launches; on a GPU only
+  bool variants = true;         ///< verifies other values and problems with the same kernel, too
 };
 
 class Runner {
@@ -33,15 +38,20 @@ class Runner {
     int launches = 0;        ///< problems that were verified
     std::uint64_t seed = 0;  ///< that drew the case; 0: unknown
   };
-  /// Compiles the cases, in one run of the host compiler, and runs them. `started(run)` is called before each.
-  void run(std::vector<Run>& runs, const RunOptions& options, const std::function<void(const Run&)>& started);
+  /// Compiles the cases, in one run of the host compiler, and runs them. `started` is called before each launch.
+  using Started = std::function<void(const Run&, const RandomCase&)>;
+  void run(std::vector<Run>& runs, const RunOptions& options, const Started& started);
+  /// Returns whether launches of the problem take the host executor at most some seconds.
+  bool is_quick(const ParsedProblem& problem, const Config& config) const;
 
   /// A device failure has destroyed the context: nothing more can run in this process.
   bool broken() const noexcept { return broken_; }
 
  private:
-  void run_one(Run& run, const std::shared_ptr<Module>& module, const RunOptions& options);
-  std::string verify_variants(Run& run, const std::shared_ptr<Module>& module, const RunOptions& options);
+  void run_one(Run& run, const std::shared_ptr<Module>& module, const RunOptions& options, const Started& started);
+  /// Verifies the case, the same kernel with other values, and with other problems that have the same source.
+  std::string verify_variants(Run& run, const std::shared_ptr<Module>& module, const RunOptions& options,
+                              const Started& started);
   std::string verify_candidates(Run& run, const RunOptions& options);
   std::shared_ptr<Module> compile(const ParsedProblem& problem, const Config& config);
 

@@ -9,8 +9,10 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "tests/random/chance.h"
@@ -21,6 +23,11 @@
 
 namespace tunesmith::test {
 namespace {
+
+/// Problems that the host compiler compiles in one run.
+constexpr std::size_t problems_at_once = 12;
+/// Waiting problems of an operation, in each process, from which on few are drawn.
+constexpr std::size_t enough_waiting = 60;
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -35,7 +42,7 @@ struct Slot {
 struct Shared {
   static constexpr int max_jobs = 64, max_failures = 40;
   std::atomic<std::uint64_t> next;
-  std::atomic<std::int64_t> drawn, invalid, kernels, launches, failures, open;
+  std::atomic<std::int64_t> drawn, invalid, kernels, launches, failures;
   std::array<std::atomic<int>, 1024> kinds;  ///< of failures
   Slot slots[max_jobs];
   char failed_cases[max_failures][6000];
@@ -55,30 +62,6 @@ std::string hex(std::uint64_t seed) {
   return text;
 }
 
-/// Faults that were found and are not mended yet: the beginning of the operation's name, and words of the failure. Failures
-/// like these are counted, but do not fail the session.
-struct OpenFault {
-  std::string_view op, words;
-};
-constexpr OpenFault open_faults[] = {
-    {"cross_entropy_backward",
-     "is -0, the reference is -8.9"},  // a gradient below the smallest f64 number, and the bound is 0
-    {"softmax", "cannot be launched with a cooperative grid"},  // more threads than the host executor can have resident
-    {"attention", "_stride is 0; allowed: 1 to"},               // the normal form of a problem without positions
-    {"attention", "has another source"},                        // strides of the verification problem allow wider accesses
-    {"attention", "misaligned async_copy"},                     // rows after the last one of a tile with an odd stride
-    {"attention", "block_mask[0,0,0,0,0] is not written"},      // batch is 0
-    {"attention", "e-45 ("},                                    // outputs below the smallest numbers of the dtype
-    {"attention", "e-44 ("},
-    {"cross_entropy", "_row_stride is"},  // overlapping rows of problems that another array's strides make strided
-};
-
-bool is_open(const std::string& failure, const std::string& line) {
-  return std::ranges::any_of(open_faults, [&](const OpenFault& fault) {
-    return line.starts_with(fault.op) && failure.find(fault.words) != std::string::npos;
-  });
-}
-
 /// Counts failures of a kind, which have the same words apart from numbers. The first three are shown.
 bool is_new_kind(Shared& shared, const std::string& failure, const std::string& line) {
   std::uint64_t kind = mixed(5, line.substr(0, line.find(' ')));
@@ -89,22 +72,56 @@ bool is_new_kind(Shared& shared, const std::string& failure, const std::string& 
 
 void report(Shared& shared, const SessionOptions& options, std::uint64_t seed, const std::string& line,
             const std::string& failure) {
-  if (options.seeds.size() + options.cases.size() != 1 && is_open(failure, line)) {
-    ++shared.open;
-    return;
-  }
   const std::int64_t at = shared.failures++;
   if (!is_new_kind(shared, failure, line)) return;
   if (at < Shared::max_failures) {
     copy_text(shared.failed_cases[at], sizeof shared.failed_cases[at], line);
     copy_text(shared.failed_texts[at], sizeof shared.failed_texts[at], failure);
   }
-  const std::string again = seed == 0 ? "--case '...'" : "--seed " + hex(seed) + (options.large ? " --large" : "");
+  const std::string again = seed == 0 || line[0] != '(' ? "--case '...'" : "--seed " + hex(seed);
   std::string text = "FAILED: " + failure + "\n  case: " + line + "\n  reproduce: tests/random_problems --device " +
                      options.device + " " + again + "\n";
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
 }
+
+/// A problem that may run.
+struct Candidate {
+  RandomCase random_case;
+  Checked checked;
+  std::uint64_t seed;
+  std::vector<std::uint64_t> classes;
+};
+
+/// Problems that wait until no other one covers more.
+class Pool {
+ public:
+  void add(std::size_t op, Candidate candidate) { waiting_[op].push_back(std::move(candidate)); }
+  std::size_t size(std::size_t op) const { return waiting_[op].size(); }
+
+  /// Removes problems without a pair that was not chosen yet, and returns the one with the most.
+  std::optional<Candidate> take(std::size_t op, const PairSets& pairs) {
+    std::vector<Candidate>& waiting = waiting_[op];
+    std::vector<std::size_t> fresh;
+    for (const Candidate& each : waiting) fresh.push_back(pairs.lacks(PairSets::taken, op, each.classes));
+    std::size_t kept = 0, best = 0;
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      if (fresh[i] == 0) continue;
+      if (kept != i) waiting[kept] = std::move(waiting[i]);
+      fresh[kept] = fresh[i];
+      if (fresh[kept] > fresh[best]) best = kept;
+      ++kept;
+    }
+    waiting.resize(kept);
+    if (waiting.empty()) return std::nullopt;
+    Candidate taken = std::move(waiting[best]);
+    waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(best));
+    return taken;
+  }
+
+ private:
+  std::array<std::vector<Candidate>, PairSets::max_ops> waiting_;
+};
 
 /// One process.
 class Worker {
@@ -113,36 +130,53 @@ class Worker {
       : shared_(shared), options_(options), slot_(shared.slots[number]), end_(end), runner_(options.device) {}
 
   void run() {
-    const std::size_t batch = runner_.on_host() ? 6 : 1;
+    const std::size_t batch = runner_.on_host() ? problems_at_once : 1;
     while (now_s() < end_ && !runner_.broken()) {
       std::vector<Runner::Run> runs;
-      while (runs.size() < batch && now_s() < end_)
+      while (runs.size() < batch && now_s() < end_) {
         if (std::optional<Runner::Run> drawn = draw_one()) runs.push_back(std::move(*drawn));
+        if (options_.check_only) break;
+      }
       if (!options_.check_only) execute(runs);
     }
   }
 
+  /// Runs the seeds and cases. After a crash, those that were compiled with the one that crashed are left out.
   void replay() {
-    for (std::size_t i = shared_.next++; i < options_.seeds.size() + options_.cases.size() && !runner_.broken();
-         i = shared_.next++) {
-      const bool seeded = i < options_.seeds.size();
-      seed_ = seeded ? options_.seeds[i] : 0;
-      RandomCase drawn;
-      if (seeded) {
-        enter("drawing", nullptr);
-        drawn = draw(seed_, sizes(), runner_.info());
-      } else {
-        drawn = RandomCase::parse(options_.cases[i - options_.seeds.size()]);
+    const std::size_t count = options_.seeds.size() + options_.cases.size();
+    const std::size_t batch = runner_.on_host() ? problems_at_once : 1;
+    while (shared_.next < count && !runner_.broken()) {
+      std::vector<Runner::Run> runs;
+      while (runs.size() < batch) {
+        const std::size_t i = shared_.next++;
+        if (i >= count) break;
+        if (std::optional<Runner::Run> run = replayed(i)) runs.push_back(std::move(*run));
       }
-      if (options_.seeds.size() + options_.cases.size() == 1) std::printf("%s\n", drawn.text().c_str());
-      std::vector<Runner::Run> runs{{drawn, check(drawn, true)}};
-      if (runs[0].checked.problem != nullptr && !options_.check_only && fits(*runs[0].checked.problem, large_sizes))
-        execute(runs);
+      execute(runs);
     }
   }
 
  private:
   const Sizes& sizes() const { return options_.large ? large_sizes : small_sizes; }
+
+  /// Checks a seed or a case. Returns nothing if it cannot run.
+  std::optional<Runner::Run> replayed(std::size_t i) {
+    const bool seeded = i < options_.seeds.size();
+    seed_ = seeded ? options_.seeds[i] : 0;
+    RandomCase drawn;
+    if (seeded) {
+      enter("drawing", nullptr);
+      drawn = draw(seed_, sizes(), runner_.info());
+    } else {
+      drawn = RandomCase::parse(options_.cases[i - options_.seeds.size()]);
+    }
+    if (options_.seeds.size() + options_.cases.size() == 1) std::printf("%s\n", drawn.text().c_str());
+    Runner::Run run{.random_case = drawn, .checked = check(drawn, true), .seed = seed_};
+    const ParsedProblem* const problem = run.checked.problem.get();
+    if (problem == nullptr || options_.check_only || !fits(*problem, large_sizes)) return std::nullopt;
+    if (!runner_.is_quick(*problem, run.checked.config)) return std::nullopt;
+    return run;
+  }
 
   /// Notes what begins, in case the process ends.
   void enter(const char* what, const RandomCase* drawn) {
@@ -164,39 +198,53 @@ class Worker {
     return checked;
   }
 
-  /// Draws some problems and returns the one with the most pairs that did not run yet.
+  /// Draws some problems of one operation, and takes the waiting one with the most pairs that were not chosen yet.
   std::optional<Runner::Run> draw_one() {
-    std::optional<Runner::Run> best;
-    std::size_t most = 0;
-    const Op* op = nullptr;
-    for (int i = 0; i < options_.candidates && now_s() < end_; ++i) {
-      // All of one operation: each has its share of the time.
-      do {
-        seed_ = mixed(options_.run, shared_.next++);
-      } while (!(options_.op.empty() ? i == 0 || &op_of(seed_) == op : op_of(seed_).name() == options_.op));
-      op = &op_of(seed_);
-      RandomCase drawn;
-      try {
-        enter("drawing", nullptr);
-        drawn = draw(seed_, sizes(), runner_.info());
-      } catch (const std::exception& error) {
-        report(shared_, options_, seed_, "(while drawing)", error.what());
-        continue;
-      }
-      Checked checked = check(drawn, i % 4 == 0);
-      if (checked.problem == nullptr || !fits(*checked.problem, sizes())) continue;
-      const std::vector<std::uint64_t> classes = classes_of(drawn, *checked.problem, checked.config);
-      const std::size_t index = op_index(*checked.problem), fresh = shared_.pairs.new_pairs(index, classes);
-      shared_.pairs.add_possible(index, classes);
-      if (best && fresh <= most) continue;
-      most = fresh;
-      best = Runner::Run{drawn, checked};
-      best->seed = seed_;
+    const Op& op = next_op();
+    const std::size_t index = op_index(op);
+    // Rare pairs wait until common ones are covered; then there is time for more problems.
+    const int count = options_.check_only || pool_.size(index) < enough_waiting ? options_.candidates : 1;
+    for (int i = 0; i < count && now_s() < end_; ++i) draw_candidate(op);
+    std::optional<Candidate> best = pool_.take(index, shared_.pairs);
+    if (!best) return std::nullopt;
+    shared_.pairs.add(PairSets::taken, index, best->classes);
+    return Runner::Run{.random_case = std::move(best->random_case), .checked = std::move(best->checked), .seed = best->seed};
+  }
+
+  /// Returns an operation at random, mostly one with many pairs that did not run.
+  const Op& next_op() {
+    if (!options_.op.empty()) return find_op(options_.op);
+    const auto all = all_ops();
+    Chance chance(mixed(options_.run, shared_.next++));
+    if (options_.check_only || chance.with(0.3)) return op_of(chance.bits());
+    std::vector<double> missing;
+    double sum = 0;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      sum += missing.emplace_back(
+          1.0 + static_cast<double>(shared_.pairs.count(PairSets::possible, i) - shared_.pairs.count(PairSets::taken, i)));
+    double at = chance.real() * sum;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if ((at -= missing[i]) <= 0) return *all[i];
+    return *all.back();
+  }
+
+  void draw_candidate(const Op& op) {
+    do seed_ = mixed(options_.run, shared_.next++);
+    while (&op_of(seed_) != &op);
+    RandomCase drawn;
+    try {
+      enter("drawing", nullptr);
+      drawn = draw(seed_, sizes(), runner_.info());
+    } catch (const std::exception& error) {
+      return report(shared_, options_, seed_, "(while drawing)", error.what());
     }
-    if (best)
-      shared_.pairs.add_run(op_index(*best->checked.problem),
-                            classes_of(best->random_case, *best->checked.problem, best->checked.config));
-    return best;
+    Checked checked = check(drawn, seed_ % 4 == 0);
+    if (checked.problem == nullptr || !fits(*checked.problem, sizes())) return;
+    if (!runner_.is_quick(*checked.problem, checked.config)) return;
+    std::vector<std::uint64_t> classes = classes_of(drawn, *checked.problem, checked.config);
+    const std::size_t index = op_index(checked.problem->op());
+    shared_.pairs.add(PairSets::possible, index, classes);
+    if (!options_.check_only) pool_.add(index, {std::move(drawn), std::move(checked), seed_, std::move(classes)});
   }
 
   void execute(std::vector<Runner::Run>& runs) {
@@ -204,10 +252,18 @@ class Worker {
     RunOptions run_options;
     run_options.large = options_.large;
     run_options.all_candidates = options_.all_candidates;
+    run_options.gain = [&](const RandomCase& launched, const ParsedProblem& problem, const Config& config) {
+      return shared_.pairs.lacks(PairSets::ran, op_index(problem.op()), classes_of(launched, problem, config));
+    };
+    run_options.verified = [&](const RandomCase& launched, const ParsedProblem& problem, const Config& config) {
+      const std::vector<std::uint64_t> covered = classes_of(launched, problem, config);
+      for (const auto which : {PairSets::possible, PairSets::taken, PairSets::ran})
+        shared_.pairs.add(which, op_index(problem.op()), covered);
+    };
     slot_.since = 0;
-    runner_.run(runs, run_options, [&](const Runner::Run& run) {
+    runner_.run(runs, run_options, [&](const Runner::Run& run, const RandomCase& launched) {
       if (run.seed != 0) seed_ = run.seed;
-      enter("", &run.random_case);
+      enter("", &launched);
     });
     slot_.since = 0;
     for (const Runner::Run& run : runs) {
@@ -223,6 +279,7 @@ class Worker {
   Slot& slot_;
   const double end_;
   Runner runner_;
+  Pool pool_;
   std::uint64_t seed_ = 0;
 };
 
@@ -244,11 +301,40 @@ class Worker {
 
 void print_coverage(const Shared& shared) {
   for (std::size_t i = 0; i < all_ops().size(); ++i) {
-    const std::int64_t possible = shared.pairs.possible(i), ran = shared.pairs.ran(i);
+    const std::int64_t possible = shared.pairs.count(PairSets::possible, i), ran = shared.pairs.count(PairSets::ran, i);
     if (possible > 0)
       std::printf("pairs of %s: %lld of %lld, %.1f%%\n", std::string(all_ops()[i]->name()).c_str(),
                   static_cast<long long>(ran), static_cast<long long>(possible),
                   100.0 * static_cast<double>(ran) / static_cast<double>(possible));
+  }
+}
+
+/// Prints which fields have pairs that were drawn and did not run.
+void print_missing(const Shared& shared, const SessionOptions& options, const DeviceInfo& device) {
+  std::map<std::string, std::map<std::string, std::set<std::string>>> missing;  // op -> fields -> classes
+  const std::uint64_t drawn = std::min<std::uint64_t>(shared.next, 40'000);
+  for (std::uint64_t i = 0; i < drawn; ++i) try {
+      const std::uint64_t seed = mixed(options.run, i);
+      const RandomCase random_case = draw(seed, options.large ? large_sizes : small_sizes, device);
+      const ParsedProblemPtr problem = find_op(random_case.problem.op).parse(random_case.problem);
+      const Config config = problem->complete_config(device, random_case.config);
+      const std::vector<std::string> names = class_names(random_case, *problem, config);
+      const std::vector<std::uint64_t> classes = classes_of(random_case, *problem, config);
+      const std::size_t op = op_index(problem->op());
+      for (std::size_t a = 0; a < names.size(); ++a)
+        for (std::size_t b = 0; b < a; ++b)
+          if (shared.pairs.contains(PairSets::possible, op, classes[a], classes[b]) &&
+              !shared.pairs.contains(PairSets::ran, op, classes[a], classes[b]))
+            for (const std::string& name : {names[a], names[b]})
+              missing[std::string(problem->op().name())][name].insert(names[a] + " with " + names[b]);
+    } catch (const Error&) {  // an invalid problem
+    }
+  for (const auto& [op, classes] : missing) {
+    std::vector<std::pair<std::size_t, std::string>> sorted;
+    for (const auto& [name, pairs] : classes) sorted.emplace_back(pairs.size(), name + ", such as " + *pairs.begin());
+    std::ranges::sort(sorted, std::greater<>());
+    for (std::size_t i = 0; i < std::min<std::size_t>(sorted.size(), 12); ++i)
+      std::printf("%s lacks %zu pairs of %s\n", op.c_str(), sorted[i].first, sorted[i].second.c_str());
   }
 }
 
@@ -296,12 +382,13 @@ SessionResult run_session(const SessionOptions& options) {
     const bool more = replays ? shared.next < options.seeds.size() + options.cases.size() : now_s() < end;
     if (more && (WIFSIGNALED(status) || WEXITSTATUS(status) == 0 || replays)) start(number);
   }
-  SessionResult result{shared.drawn, shared.invalid, shared.kernels, shared.launches, shared.failures, shared.open, {}};
+  SessionResult result{shared.drawn, shared.invalid, shared.kernels, shared.launches, shared.failures, {}};
   for (std::int64_t i = 0; i < std::min<std::int64_t>(result.failures, Shared::max_failures); ++i) {
     result.texts.push_back(std::string(shared.failed_texts[i]) + "\n  " + shared.failed_cases[i]);
     if (options.shrink && i < 4) std::printf("  smaller: %s\n", shrunk(shared.failed_cases[i], options.device).c_str());
   }
-  if (!replays) print_coverage(shared);
+  if (!replays && !options.check_only) print_coverage(shared);
+  if (!replays && options.missing) print_missing(shared, options, Runner(options.device).info());
   munmap(memory, sizeof(Shared));
   return result;
 }

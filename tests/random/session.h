@@ -20,13 +20,13 @@ struct SessionOptions {
   bool large = false;                  ///< large_sizes instead of small_sizes
   bool all_candidates = false;
   bool shrink = true;
-  int candidates = 12;  ///< problems that are drawn and checked for each that runs
-  double hang_s = 180;  ///< a problem that takes longer has failed
+  bool missing = false;  ///< print which pairs did not run
+  int candidates = 12;   ///< problems that are drawn and checked for each that runs
+  double hang_s = 180;   ///< a problem that takes longer has failed
 };
 
 struct SessionResult {
   std::int64_t drawn = 0, invalid = 0, kernels = 0, launches = 0, failures = 0;
-  std::int64_t open = 0;             ///< failures of faults that are known and not mended yet
   std::vector<std::string> texts{};  ///< of the failures
 };
 

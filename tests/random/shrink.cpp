@@ -27,8 +27,11 @@ bool fails(const RandomCase& candidate, const std::string& device) {
       Runner runner(device);
       std::vector<Runner::Run> runs{{candidate, check_description(candidate, runner.info(), true)}};
       if (!runs[0].checked.failure.empty()) status = 1;
-      if (runs[0].checked.problem != nullptr && fits(*runs[0].checked.problem, large_sizes)) {
-        runner.run(runs, {}, [](const Runner::Run&) {});
+      if (runs[0].checked.problem != nullptr && fits(*runs[0].checked.problem, large_sizes) &&
+          runner.is_quick(*runs[0].checked.problem, runs[0].checked.config)) {
+        RunOptions options;
+        options.variants = false;
+        runner.run(runs, options, [](const Runner::Run&, const RandomCase&) {});
         if (!runs[0].failure.empty()) status = 1;
       }
     } catch (const std::exception&) {

@@ -23,7 +23,7 @@ bool is_free(std::string_view op, std::string_view array) {
 }
 
 struct Limits {
-  double most, least_subnormal;
+  double most, min_subnormal;
 };
 Limits limits_of(DType dtype) {
   switch (dtype) {
@@ -40,7 +40,7 @@ double value_of(Values values, DType dtype, double far, double present, Chance& 
   switch (values) {
     case Values::zeros: return chance.with(0.5) ? 0.0 : -0.0;
     case Values::ties: return static_cast<double>(chance.below(3)) - 1;
-    case Values::subnormal: return static_cast<double>(chance.below(15) - 7) * limits.least_subnormal;
+    case Values::subnormal: return static_cast<double>(chance.below(15) - 7) * limits.min_subnormal;
     case Values::offset: return (dtype == DType::f64 ? 1e6 : 1000) + static_cast<double>(chance.below(8));
     case Values::huge: return chance.with(0.3) ? limits.most * far * (chance.with(0.5) ? 1 : -1) : present;
     case Values::infinite: return chance.with(0.05) ? (chance.with(0.5) ? INFINITY : -INFINITY) : present;

@@ -53,7 +53,7 @@ std::string SourceCompilation::ptx_of(std::string_view op, const std::string& fi
   return ptx_of(source_of(op, fields, config, "sm_90a"));
 }
 
-void SourceCompilation::compile(const std::vector<Source>& all, int most_spilled_bytes) {
+void SourceCompilation::compile(const std::vector<Source>& all, int max_spilled_bytes) {
   std::vector<const Source*> sources;
   std::set<std::string> seen;
   for (const Source& source : all)
@@ -76,7 +76,7 @@ void SourceCompilation::compile(const std::vector<Source>& all, int most_spilled
           ASSERT_TRUE(binary.resources.contains(kernel.entry)) << text << "\n" << binary.log;
           const KernelResources& resources = binary.resources.at(kernel.entry);
           // Every candidate of the search space must fit and spill little.
-          EXPECT_LE(resources.spill_store_bytes, most_spilled_bytes) << text;
+          EXPECT_LE(resources.spill_store_bytes, max_spilled_bytes) << text;
           EXPECT_LE(resources.static_smem_bytes + kernel.dynamic_smem_bytes, device.smem_bytes_per_block) << text;
           worst_spill = std::max(worst_spill, resources.spill_store_bytes);
         }
@@ -92,7 +92,7 @@ void SourceCompilation::compile(const std::vector<Source>& all, int most_spilled
   std::printf("%zu sources, at most %d bytes spilled\n", sources.size(), worst_spill);
 }
 
-void SourceCompilation::compile_covering(const std::vector<Source>& all, int most_spilled_bytes) {
+void SourceCompilation::compile_covering(const std::vector<Source>& all, int max_spilled_bytes) {
   std::vector<Case> cases;
   std::vector<std::string> archs_of_cases;
   for (const Source& source : all) {
@@ -102,7 +102,7 @@ void SourceCompilation::compile_covering(const std::vector<Source>& all, int mos
   std::vector<Source> chosen;
   for (const std::size_t i : covering_indices(cases, archs_of_cases)) chosen.push_back(all[i]);
   std::printf("%zu of %zu cover all pairs: ", chosen.size(), all.size());
-  compile(chosen, most_spilled_bytes);
+  compile(chosen, max_spilled_bytes);
 }
 
 bool SourceCompilation::has_nvcc() { return std::system("command -v nvcc > /dev/null 2>&1") == 0; }

@@ -54,10 +54,6 @@ const GoldenCase all_cases[] = {
      "variant=tiles,threads=128,unroll=2,load=plain,store=plain"},
     {"rms_norm_warp_bf16_1024", "rms_norm", "rows=4096,cols=1024,dtype=bf16,weight=1,weight_dtype=f32,rstd=1", "sm_90a",
      "variant=warp,threads=128,lanes=32,load=no_allocate,store=streaming"},
-    {"rms_norm_block_f64_1000", "rms_norm", "rows=64,cols=1000,dtype=f64,weight=1,rstd=1", "sm_90a",
-     "variant=block,threads=128,min_blocks=4,registers=float32,load=plain,store=plain"},
-    {"rms_norm_split_f32_1000001", "rms_norm", "rows=1,cols=1000001,weight=1", "sm_90a",
-     "variant=split,threads=256,unroll=4,blocks_per_row=64,load=plain,load_again=plain,store=plain"},
     {"row_program_add_norm_bf16_4096", "row_program",
      "rows=4096,cols=4096,dtype=bf16,numbers=eps=1e-5,in_place=res=r,program="
      "in x%2C r : float[row%2C col]%0A"

@@ -73,7 +73,7 @@ TEST(Prefetch, DefaultsHaveNoneWhereItIsNotFaster) {
   EXPECT_EQ(blocks_of("softmax", "rows=4096,cols=4096", unknown), 0);
 }
 
-// 63 rows of 788 kB: 16 blocks of 49 kB each, of which two thirds do not start at once.
+// 63 rows of 788 kB: 16 blocks of 49 kB each; two thirds do not start at once.
 TEST(Prefetch, ClustersOfLargeBlocksHaveIt) {
   EXPECT_EQ(blocks_of("cross_entropy", "rows=63,cols=393896,dtype=bf16,gradient=in_place"), 1);
   EXPECT_EQ(blocks_of("cross_entropy", "rows=20,cols=393896,dtype=bf16,gradient=in_place"), 0) << "all start at once";

@@ -93,8 +93,6 @@ TEST(Render, GoldenCasesCoverEveryTemplateOfRows) {
                                              "cross_entropy/staged.cuh",
                                              "cross_entropy/strided.cuh",
                                              "cross_entropy/strided_backward.cuh",
-                                             "rms_norm/resident.cuh",
-                                             "rms_norm/tiled.cuh",
                                              "row_program/double.cuh",
                                              "row_program/persistent.cuh",
                                              "row_program/resident.cuh",

@@ -200,7 +200,7 @@ class ScriptedCompiler : public Compiler {
  public:
   explicit ScriptedCompiler(const Scripts& scripts) : scripts_(scripts) {}
   mutable std::atomic<int> compilations{0};
-  mutable std::atomic<int> at_once{0}, most_at_once{0};
+  mutable std::atomic<int> at_once{0}, max_at_once{0};
   std::chrono::milliseconds takes{0};
   std::string version = "1";
   bool is_absent = false, has_no_identity = false;
@@ -216,7 +216,7 @@ class ScriptedCompiler : public Compiler {
     if (is_absent) throw Error(ErrorCode::no_compiler, "there is none");
     ++compilations;
     const int now = ++at_once;
-    for (int most = most_at_once; now > most && !most_at_once.compare_exchange_weak(most, now);) {
+    for (int most = max_at_once; now > most && !max_at_once.compare_exchange_weak(most, now);) {
     }
     std::this_thread::sleep_for(takes);
     --at_once;
@@ -245,7 +245,7 @@ class ScriptedDevice : public Device {
   DeviceInfo& facts() { return info_; }
   bool cannot_time = false;
   std::int64_t free_bytes = std::int64_t{1} << 40;
-  std::int64_t allocated_bytes = 0, most_allocated_bytes = 0;
+  std::int64_t allocated_bytes = 0, max_allocated_bytes = 0;
   std::map<std::string, std::string> facts_now{{"driver", "1"}, {"device_uuid", "a"}};
   double slowdown_per_call = 1;  ///< of every kernel, from one measurement to the next
   std::function<void()> on_timing;
@@ -266,7 +266,7 @@ class ScriptedDevice : public Device {
     void* const memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
     sizes_[memory] = static_cast<std::int64_t>(bytes);
     allocated_bytes += static_cast<std::int64_t>(bytes);
-    most_allocated_bytes = std::max(most_allocated_bytes, allocated_bytes);
+    max_allocated_bytes = std::max(max_allocated_bytes, allocated_bytes);
     return memory;
   }
   void release(void* memory) noexcept override {

@@ -323,8 +323,8 @@ TEST_F(Tune, CompilesCandidatesInParallel) {
   compiler.takes = std::chrono::milliseconds(5);
   options.jobs = 4;
   const TuneResult result = tune_now();
-  EXPECT_GT(compiler.most_at_once, 1);
-  EXPECT_LE(compiler.most_at_once, 4);
+  EXPECT_GT(compiler.max_at_once, 1);
+  EXPECT_LE(compiler.max_at_once, 4);
   EXPECT_GE(result.compile_s, 0.005 * result.compiled);
 }
 

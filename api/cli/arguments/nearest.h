@@ -1,5 +1,5 @@
 #pragma once
-// "did you mean": the allowed name that is nearest to what was typed.
+// "did you mean": the allowed name that is nearest to the typed one.
 
 #include <string>
 #include <string_view>

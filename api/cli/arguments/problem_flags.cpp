@@ -52,7 +52,7 @@ std::string help_of(const FieldInfo& field) {
   return std::string(field.meaning) + (facts.empty() ? "" : " (" + facts + ")");
 }
 
-/// Reads what was typed. Strings stay strings even if they look like numbers; the operation checks numbers.
+/// Reads a typed value. Strings stay strings even if they look like numbers; the operation checks numbers.
 Value value_of(const FieldInfo& field, const std::string& typed) {
   const FieldKind kind = kind_of(field);
   if (kind == FieldKind::choice && std::ranges::find(field.choices, typed) == field.choices.end()) {

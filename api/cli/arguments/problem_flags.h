@@ -23,7 +23,7 @@ class ProblemFlags {
  public:
   explicit ProblemFlags(const Op& op) : op_(op) {}
 
-  /// Adds the flags, except those of the memory layout. `this` must outlive the parsing.
+  /// Adds the flags, except for the memory layout. `this` must outlive the parsing.
   void add_to(CLI::App& command);
   /// Adds strides and alignments: rarely needed, so they come last.
   void add_memory_layout_to(CLI::App& command);
@@ -33,7 +33,7 @@ class ProblemFlags {
   /// choice, and a field that is given twice.
   Problem problem() const;
   /// Every combination of the given fields, normalized, each once; the last field varies fastest. Numbers and choices may be
-  /// lists: "1000,2000". Throws what problem() throws, and Error(invalid_argument) for a problem that does not exist.
+  /// lists: "1000,2000". Throws the errors of problem(), and Error(invalid_argument) for a problem that does not exist.
   std::vector<Problem> problems() const;
 
  private:

@@ -20,7 +20,7 @@ struct Target {
   std::shared_ptr<Device> handle;  ///< open, when present
 };
 
-/// Finds the target for an architecture ("sm_90a"; empty: that of the GPU, else sm_90a). Throws Error(invalid_argument).
+/// Finds the target for an architecture ("sm_90a"; empty: the GPU's, else sm_90a). Throws Error(invalid_argument).
 Target find_target(const std::string& arch);
 /// Finds the targets for a comma-separated list of architectures, each once.
 std::vector<Target> find_targets(const std::string& archs);

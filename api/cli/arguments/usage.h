@@ -1,5 +1,5 @@
 #pragma once
-// Parse errors in one line that says what is wrong and what is allowed.
+// Parse errors in one line: the mistake and the allowed values.
 
 #include <CLI/CLI.hpp>
 #include <string>

@@ -53,7 +53,7 @@ std::shared_ptr<Compiler> open_if_present(DeviceInfo::Kind kind, const EngineOpt
   if (compiler->supported_archs().empty()) return nullptr;
   (void)compiler->identity();
   return compiler;
-} catch (const Error&) {  // there is none
+} catch (const Error&) {  // no compiler on this machine
   return nullptr;
 }
 

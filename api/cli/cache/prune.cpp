@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t seconds_per_day = 86400;
 
-/// What is removed and why.
+/// Entries to remove, and why.
 struct Verdict {
   Cache::PruneRequest request;
   std::map<std::pair<std::string, std::string>, int> reasons;  ///< how many, by kind and reason

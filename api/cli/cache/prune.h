@@ -1,5 +1,5 @@
 #pragma once
-// tunesmith cache prune: removes what is of no use from the user's cache.
+// tunesmith cache prune: removes useless entries from the user's cache.
 
 #include <cstdint>
 #include <optional>
@@ -15,8 +15,8 @@ struct PruneSettings {
   bool json = false;
 };
 
-/// Removes what this version can no longer use (CurrentVersion) and what the settings name, prints what was removed and
-/// kept, and returns the exit code. Throws Error(cache_failed).
+/// Removes entries that this version can no longer use (CurrentVersion) or that the settings name, prints the removed and
+/// kept ones, and returns the exit code. Throws Error(cache_failed).
 int prune_cache(const EngineOptions& options, const PruneSettings& settings);
 
 }  // namespace tunesmith::cli

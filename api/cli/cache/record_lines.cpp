@@ -104,7 +104,7 @@ std::vector<TuningRecord> read_lines(const fs::path& file) {
 }
 
 void write_lines(const std::vector<TuningRecord>& records, const fs::path& file) {
-  // "x": never overwrites a file.
+  // "x" never overwrites a file.
   std::FILE* const stream = std::fopen(file.c_str(), "wx");
   const auto fail = [&] {
     throw Error(ErrorCode::io, "cannot export to '", file.string(), "': ", std::generic_category().message(errno));

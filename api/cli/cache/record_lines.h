@@ -16,7 +16,7 @@ std::vector<TuningRecord> parse_lines(const std::string& text, const std::filesy
 
 /// Whether a file holds such lines, by its name: "*.jsonl".
 bool holds_lines(const std::filesystem::path& file);
-/// Throws Error(io) and what parse_lines() throws.
+/// Throws Error(io) and the errors of parse_lines().
 std::vector<TuningRecord> read_lines(const std::filesystem::path& file);
 /// Throws Error(io), also when the file exists.
 void write_lines(const std::vector<TuningRecord>& records, const std::filesystem::path& file);

@@ -26,7 +26,7 @@ struct RemoteFlags {
   std::string file, name;                          // keys
   bool prometheus = false, json = false;           // stats
 
-  /// Opens the cache file alone: what is copied must not be looked up or published again.
+  /// Opens the cache file without the remote cache, so that copied entries are not looked up or published there again.
   std::shared_ptr<Cache> open_local() const {
     EngineOptions options = engine.options();
     options.remote.clear();

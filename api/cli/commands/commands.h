@@ -10,7 +10,7 @@ namespace tunesmith::cli {
 /// Does a command's work and returns the exit code; may throw Error.
 using Action = std::function<int()>;
 
-/// What the commands share while the command line is parsed.
+/// State that the commands share while the command line is parsed.
 struct Parse {
   Action action;        ///< of the chosen command
   bool expand = false;  ///< add the flags of every operation, not only of the chosen one

@@ -1,4 +1,4 @@
-// tunesmith doctor: shows what Tunesmith found on this machine, and what to do about the rest.
+// tunesmith doctor: shows the GPUs, libraries and caches that Tunesmith finds, and how to add missing ones.
 
 #include <unistd.h>
 
@@ -130,7 +130,7 @@ Finding look_for_cublas_lt(const EngineOptions& options) {
   int newest_major = 13;
   try {
     newest_major = Driver::open()->api_version() / 1000;
-  } catch (const Error&) {  // report what exists without a driver, too
+  } catch (const Error&) {  // no driver: look for the library anyway
   }
   try {
     const CublasLtLibrary library(find_cublas_lt(cuda_folders(options), newest_major), newest_major);
@@ -261,7 +261,7 @@ int check_remote(const std::string& url, bool json) {
 
 int doctor(const EngineFlags& flags, bool json) {
   EngineOptions options = flags.options();
-  options.log = nullptr;  // the report holds what a warning would say
+  options.log = nullptr;  // the report contains the warnings
   const std::pair<const char*, Finding> findings[] = {{"driver", look_for_gpus()},
                                                       {"nvrtc", look_for_nvrtc(options)},
                                                       {"cublas_lt", look_for_cublas_lt(options)},

@@ -1,4 +1,4 @@
-// tunesmith ops: the operations, with all that is known about their problems as JSON.
+// tunesmith ops: the operations; as JSON, with the fields and arrays of their problems.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// tunesmith report: what tuning found for a problem, as text or as an HTML page. Needs no GPU.
+// tunesmith report: the tuning results of a problem, as text or as an HTML page. Needs no GPU.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

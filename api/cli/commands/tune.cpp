@@ -50,7 +50,8 @@ int tune_for_engine(TuneRequest request, const EngineOptions& options) {
   return code;
 }
 
-/// In the child: every outcome is a line of JSON. With --turn, the GPU is not used before the parent gives the turn.
+/// In the child: every outcome is a line of JSON. With --turn, the child uses the GPU only after the parent has given the
+/// turn.
 int tune_as_child(TuneRequest request, bool has_turn, const EngineOptions& options) {
   if (has_turn) {
     request.before_device = [] {
@@ -116,7 +117,7 @@ int run_tune(const TuneFlags& flags) {
   if (flags.here) {
     request.problem = flags.problem->op().normalize(flags.problem->problem());
     catch_interrupts();
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read what it finds
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would read the results
     return flags.brief ? tune_for_engine(request, options) : tune_as_child(request, flags.turn, options);
   }
   if (!flags.gpus.empty() && flags.device != "auto")
@@ -161,7 +162,7 @@ void add_tune(CLI::App& app, Parse& parse) {
     command.add_flag("--json", flags->json, "print one JSON object with every trial, nothing else");
     command.add_flag("--here", flags->here)->group("");    // in this process: how the tool calls itself
     command.add_flag("--brief", flags->brief)->group("");  // how an engine calls the tool
-    command.add_flag("--turn", flags->turn)->group("");    // stdin ends when the GPU may be used
+    command.add_flag("--turn", flags->turn)->group("");    // stdin receives a byte when the GPU may be used
     command.footer("Numbers and choices may be lists, such as 1000,2000. Lists multiply: every combination is tuned.");
     return [flags] { return run_tune(*flags); };
   });

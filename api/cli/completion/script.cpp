@@ -11,14 +11,14 @@
 namespace tunesmith::cli {
 namespace {
 
-// What a flag takes, where it is not a list of choices.
+// The kind of value that a flag takes, if it is not a list of choices.
 constexpr const char* a_file = "@file";
 constexpr const char* anything = "@any";
 
-/// What can follow a command: its subcommands or flags, with their meanings, and the values of each flag.
+/// Completions after a command: its subcommands or flags, with their meanings, and the values of each flag.
 struct Entries {
   std::vector<std::pair<std::string, std::string>> names;
-  std::vector<std::pair<std::string, std::string>> values;  ///< by flag; an empty flag stands for plain arguments
+  std::vector<std::pair<std::string, std::string>> values;  ///< by flag; an empty flag means plain arguments
 };
 
 /// Entries by a shell pattern of the command's path. A path such as "run softmax" matches more than one pattern: the flags
@@ -129,7 +129,7 @@ std::string values_function(const Table& table, Shell shell) {
   return text + "  esac\n}\n";
 }
 
-// Offers what follows the words before the cursor. Bash splits words at '=': --device=host, --input x=FILE.
+// Offers completions for the words before the cursor. Bash splits words at '=': --device=host, --input x=FILE.
 constexpr const char* bash_function = R"shell(_tunesmith() {
   local current=${COMP_WORDS[COMP_CWORD]} flag=${COMP_WORDS[COMP_CWORD - 1]} command="" word values i
   for ((i = 1; i < COMP_CWORD; i++)); do

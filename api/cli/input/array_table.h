@@ -1,5 +1,5 @@
 #pragma once
-// The arrays of a problem of which only some fields are known, and the field behind each of their dimensions.
+// The arrays of a problem with some known fields, and the field behind each of their dimensions.
 
 #include <optional>
 #include <set>

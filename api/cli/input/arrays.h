@@ -21,7 +21,7 @@ FileMap parse_files(const std::vector<std::string>& texts, std::string_view flag
 
 /// Opened input files, by array name.
 using InputFiles = std::map<std::string, std::unique_ptr<NpyReader>>;
-/// Throws what NpyReader throws.
+/// Throws the errors of NpyReader.
 InputFiles open_inputs(const FileMap& files);
 
 /// The element type in files; bf16 is stored as 16-bit integers.
@@ -32,7 +32,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape);
 std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape);
 /// Whether the operation has an option of this name.
 bool has_option(const Op& op, std::string_view field);
-/// Finds the array of this name and kind; throws Error(invalid_argument) that lists what `flag` may name.
+/// Finds the array of this name and kind; throws Error(invalid_argument) that lists the arrays that `flag` may name.
 const ArrayInfo& find_array(const Op& op, const std::vector<ArrayInfo>& arrays, const std::string& name,
                             bool ArrayInfo::*kind, const char* flag);
 
@@ -47,7 +47,7 @@ void check_outputs(const Op& op, const std::vector<ArrayInfo>& arrays, const Fil
 /// Host memory for every array of a problem. Disabled optional arrays stay empty.
 class HostArrays {
  public:
-  /// Throws Error(out_of_memory) with the bytes that are needed and those that the machine has.
+  /// Throws Error(out_of_memory) with the required bytes and the machine's memory.
   explicit HostArrays(const std::vector<ArrayInfo>& arrays);
 
   std::vector<HostArray>& arrays() noexcept { return arrays_; }

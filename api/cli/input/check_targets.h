@@ -8,8 +8,8 @@
 
 namespace tunesmith::cli {
 
-/// Names the first invalid target and its row; empty if there is none. `arrays` are those of a finished run with
-/// check_targets = 1.
+/// Names the first invalid target and its row; empty if there is none. `arrays` come from a finished run with check_targets
+/// = 1.
 std::string bad_targets(const Problem& problem, const std::vector<HostArray>& arrays);
 
 }  // namespace tunesmith::cli

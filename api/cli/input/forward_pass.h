@@ -1,5 +1,5 @@
 #pragma once
-// What a backward pass needs of its forward pass, where no files give it.
+// Computes the forward results that a backward pass needs, unless files contain them.
 
 #include <vector>
 

@@ -65,7 +65,7 @@ NpyReader::NpyReader(const fs::path& named) : path_(input_path(named)) {
   }
 
   left_ = header_.data_bytes();
-  if (is_pipe_) return;  // its length is found out by reading it
+  if (is_pipe_) return;  // its length is known after reading it
   const auto data_begin = static_cast<std::int64_t>(start.size() + length_bytes + length);
   const std::int64_t found = static_cast<std::int64_t>(fs::file_size(path)) - data_begin;
   if (found < header_.data_bytes())

@@ -73,7 +73,7 @@ class Parser {
       if (!empty && __builtin_mul_overflow(bytes, extent, &bytes)) fail("has a shape whose size in bytes overflows 64 bits");
   }
 
-  /// Returns what follows, for a message: at most 20 characters of one line.
+  /// Returns the next text for a message: at most 20 characters of one line.
   std::string next_text() const {
     std::string text(rest_.substr(0, 20));
     for (char& c : text)

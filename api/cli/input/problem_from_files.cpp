@@ -137,7 +137,7 @@ void set_dtype(const Op& op, Problem& problem, std::string_view field, const std
   problem.fields.set(field, std::string(held));
 }
 
-/// Whether the dimension is a field, no option, that no array has which is always present.
+/// Whether the dimension is a field, but not an option, and only optional arrays have it.
 bool is_known_only_from(const Op& op, const ArrayTable& table, const Dimension& dimension) {
   if (dimension.field.empty() || has_option(op, dimension.field)) return false;
   return std::ranges::none_of(table.arrays(), [&](const ArrayInfo& array) {

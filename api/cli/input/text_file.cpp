@@ -13,7 +13,7 @@
 namespace tunesmith::cli {
 namespace {
 
-constexpr std::size_t most_text_bytes = std::size_t{64} << 20;
+constexpr std::size_t max_text_bytes = std::size_t{64} << 20;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ std::string read_text_file(const std::string& named_by, const std::filesystem::p
   std::string text, piece(std::size_t{1} << 16, '\0');
   while (stream.read(piece.data(), static_cast<std::streamsize>(piece.size())), stream.gcount() > 0) {
     text.append(piece, 0, static_cast<std::size_t>(stream.gcount()));
-    if (text.size() > most_text_bytes) fail("is longer than ", most_text_bytes, " bytes");  // a device may never end
+    if (text.size() > max_text_bytes) fail("is longer than ", max_text_bytes, " bytes");  // a device may never end
   }
   if (stream.bad()) fail("cannot be read");
   text.erase(0, text.size() - without_mark(text).size());

@@ -19,7 +19,7 @@ namespace tunesmith::cli {
 namespace {
 
 /// A copy moves as many bytes as the measured problem within this factor.
-constexpr double most_different_bytes = 2;
+constexpr double max_different_bytes = 2;
 
 double distance(double a, double b) { return a > 0 && b > 0 ? std::fabs(std::log(a / b)) : HUGE_VAL; }
 
@@ -30,7 +30,7 @@ std::optional<double> copy_rate(const std::vector<TuningRecord>& records, const 
     if (copy.key.op != "copy" || copy.key.device_class != record.key.device_class || copy.median_us <= 0) continue;
     if (nearest == nullptr || distance(copy.bytes, record.bytes) < distance(nearest->bytes, record.bytes)) nearest = &copy;
   }
-  if (nearest == nullptr || distance(nearest->bytes, record.bytes) > std::log(most_different_bytes)) return std::nullopt;
+  if (nearest == nullptr || distance(nearest->bytes, record.bytes) > std::log(max_different_bytes)) return std::nullopt;
   return nearest->bytes / nearest->median_us * 1e-3;
 }
 

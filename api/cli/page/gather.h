@@ -1,5 +1,5 @@
 #pragma once
-// Collects what a page shows of a tuning. Needs no GPU.
+// Collects the facts of a tuning that a page shows. Needs no GPU.
 
 #include <string>
 
@@ -11,7 +11,7 @@
 namespace tunesmith::cli {
 
 /// Finds the record of the problem on this machine's GPU, or on any device if there is none; if the problem has no record of
-/// its own, that of the nearest n_cols. Throws Error(not_found).
+/// its own, the record of the nearest n_cols. Throws Error(not_found).
 TuningRecord find_tuning(const Problem& problem, Cache& cache, const TemplateSet& templates);
 
 /// Compiles the kernel for its resources; without NVRTC, the page says why it has none.

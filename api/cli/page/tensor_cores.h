@@ -1,5 +1,5 @@
 #pragma once
-// How fast the tensor cores of a recorded GPU are.
+// The peak rate of the tensor cores of a recorded GPU.
 
 #include <optional>
 

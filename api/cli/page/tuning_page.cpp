@@ -13,7 +13,7 @@
 namespace tunesmith::cli {
 namespace {
 
-constexpr std::size_t most_bars = 40;
+constexpr std::size_t max_bars = 40;
 
 constexpr const char* style = R"css(
 :root { color-scheme: light dark; --page: #fff; --text: #1c2024; --faint: #60646c; --line: #d9d9e0; --panel: #f6f7f9;
@@ -118,7 +118,7 @@ std::string candidates(const TuningPage& page, const std::vector<Trial>& timed) 
     const bool is_winner = trial.config == page.record.config;
     const std::string rank = std::to_string(rows.size() + 1);
     if (is_winner) winner = static_cast<int>(rows.size());
-    if (bars.size() < most_bars)
+    if (bars.size() < max_bars)
       bars.push_back({rank + " " + variant_of(trial.config), trial.config + ": " + microseconds(trial.median_us),
                       trial.median_us, trial.mad_us, is_winner ? "winner" : ""});
     rows.push_back({rank, fixed(trial.median_us, 2), fixed(trial.mad_us, 2), std::to_string(trial.samples),

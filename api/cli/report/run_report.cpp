@@ -50,7 +50,7 @@ double tflop_per_s(const RunReport& report) { return report.cost.flops / report.
 double copy_gb_per_s(const RunReport& report) { return report.cost.bytes() / report.measurement->copy_median_us * 1e-3; }
 double share_of_copy(const RunReport& report) { return report.measurement->copy_median_us / report.measurement->median_us; }
 
-/// Whether the work that the time was for is known.
+/// Whether the amount of measured work is known.
 bool has_rate(const RunReport& report) { return report.cost.overcounted.empty(); }
 
 std::string throughput_text(const RunReport& report) {
@@ -60,12 +60,12 @@ std::string throughput_text(const RunReport& report) {
   return is_compute_bound(report.cost) ? fixed(tflop_per_s(report), 1) + " TFLOP/s, " + traffic : traffic;
 }
 
-// A copy writes half of its bytes. A kernel that writes much less may be faster, so a copy is not its upper bound. Nor is it
-// the bound of a kernel that is compute bound.
-constexpr double least_written_share = 0.25;
+// A copy writes half of its bytes. A kernel that writes much less may be faster, so a copy is not an upper bound for it, nor
+// for a kernel that is compute bound.
+constexpr double min_written_share = 0.25;
 
 bool copy_is_baseline(const RunReport& report) {
-  return report.cost.bytes_written >= least_written_share * report.cost.bytes();
+  return report.cost.bytes_written >= min_written_share * report.cost.bytes();
 }
 
 bool is_memory_bound(const RunReport& report) {

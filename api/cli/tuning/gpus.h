@@ -1,5 +1,5 @@
 #pragma once
-// Which GPUs a command works on.
+// The GPUs that a command works on.
 
 #include <cstddef>
 #include <string>

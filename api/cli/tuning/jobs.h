@@ -25,7 +25,7 @@ struct TuningJob {
 };
 
 std::string job_payload(const Problem& problem, const JobSettings& settings);
-/// Throws Error(invalid_argument) for anything but what job_payload() wrote, such as a job of another version.
+/// Throws Error(invalid_argument) for a text that job_payload() did not write, such as a job of another version.
 TuningJob parse_job(const std::string& payload);
 
 struct QueueOutcome {
@@ -45,14 +45,14 @@ struct WorkSettings {
   fleet::Milliseconds patience{0};
 };
 
-/// What a worker does with jobs.
+/// How a worker handles jobs.
 struct Work {
   std::function<std::unique_ptr<PendingTuning>(const TuningJob&)> start;
   std::function<void()> publish;  ///< after each tuning: puts the results on the server. Throws Error
 };
 
-/// Takes jobs and tunes each, until an interrupt. Jobs end in the order in which they were taken. The one that is measured
-/// and the next one are claimed again while they last; after an interrupt, the next one is given back.
+/// Takes jobs and tunes each, until an interrupt. Jobs end in the order in which they were taken. Renews the claims of the
+/// measured job and of the next one; after an interrupt, gives the next one back.
 QueueOutcome work_on(fleet::Queue& queue, const WorkSettings& settings, const Work& work);
 
 }  // namespace tunesmith::cli

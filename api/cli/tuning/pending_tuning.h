@@ -1,5 +1,5 @@
 #pragma once
-// One problem that is tuned in its own process, which compiles at once and measures when it has its turn.
+// One problem that is tuned in its own process, which compiles at once and measures after it gets its turn.
 
 #include <atomic>
 #include <chrono>
@@ -13,26 +13,26 @@
 
 namespace tunesmith::cli {
 
-/// Tunes one problem: tune_in_child(), or what a test puts in its place. Uses the GPU only after `turn` is given.
+/// Tunes one problem: tune_in_child(), or a test's replacement. Uses the GPU only after `turn` is given.
 using TuneOne = std::function<Json(const TuneRequest&)>;
 
 class PendingTuning {
  public:
-  /// Starts at once. `tune_one` is called on a thread of its own.
+  /// Starts at once. Calls `tune_one` on its own thread.
   PendingTuning(TuneRequest request, TuneOne tune_one);
-  /// Stops it unless it has ended.
+  /// Stops the tuning unless it has ended.
   ~PendingTuning();
   PendingTuning(const PendingTuning&) = delete;
   PendingTuning& operator=(const PendingTuning&) = delete;
 
   void give_turn() noexcept { turn_.give(); }
-  /// Also returns when it has ended.
+  /// Also returns if the tuning has ended.
   void wait_until_compiled();
-  /// Reports whether it compiles no more.
+  /// Reports whether compilation is complete.
   bool is_compiled();
   /// Waits for the end for at most `time`. Returns whether it has ended.
   bool wait_for(std::chrono::milliseconds time);
-  /// Waits for the end. Throws what `tune_one` threw.
+  /// Waits for the end. Throws the error of `tune_one`.
   Json answer();
 
  private:

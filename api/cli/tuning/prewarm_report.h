@@ -1,5 +1,5 @@
 #pragma once
-// What commands that fill a cache print.
+// Output of commands that fill a cache.
 
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@ namespace tunesmith::cli {
 
 Json to_json(const PrewarmResult& result, const EngineOptions& options);
 
-/// Prints the result as lines. `what` names what was made: "binaries", "tuned".
+/// Prints the result as lines. `what` names the made things: "binaries", "tuned".
 void print(const PrewarmResult& result, const EngineOptions& options, const std::string& what);
 
 /// Prints each error once on stderr, after the binaries that it affects: a mistake in a user source fails every binary built

@@ -59,7 +59,7 @@ struct Axis {
   std::vector<std::pair<Value, std::string>> values;
 };
 
-/// Reads a file that the spec names; also returns its place, "problems[0].mask_mod ('documents.cu')".
+/// Reads a file that the spec names. Also returns its place, "problems[0].mask_mod ('documents.cu')".
 std::pair<Value, std::string> source_in_file(const Json& json, const std::string& place,
                                              const std::filesystem::path& folder) {
   if (!json.is_string() || json.get<std::string>().empty())

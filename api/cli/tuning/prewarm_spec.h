@@ -19,10 +19,10 @@ struct SpecProblem {
 /// place. Counts of equal problems are added up, and the problems asked for most come first. A last line that is incomplete,
 /// because the program was killed, is ignored.
 ///
-/// Reads the problems in the order of the file, each once. The lists of an entry multiply, and the last one varies fastest.
-/// User sources (score_mod, mask_mod) are in their own files, whose names are relative to the folder of `file`. Throws
-/// Error(invalid_argument) that names `file` and the place, e.g. "problems[2].cols[0] is 0; ...", and Error(not_found | io)
-/// for the file of a user source.
+/// Reads the problems of a spec in the order of the file, each once. The lists of an entry multiply, and the last one varies
+/// fastest. User sources (score_mod, mask_mod) are in their own files, whose names are relative to the folder of `file`.
+/// Throws Error(invalid_argument) that names `file` and the place, e.g. "problems[2].cols[0] is 0; ...", and Error(not_found
+/// | io) for the file of a user source.
 std::vector<SpecProblem> parse_spec(std::string_view text, const std::filesystem::path& file);
 /// Also throws Error(not_found | io).
 std::vector<SpecProblem> read_spec(const std::filesystem::path& file);

@@ -21,7 +21,7 @@ struct Started {
   std::unique_ptr<PendingTuning> tuning;
 };
 
-/// The problems, the GPUs that take them, and what became of them.
+/// The problems, the GPUs that take them, and the results.
 class TuneAhead {
  public:
   TuneAhead(const std::vector<SpecProblem>& problems, const PrewarmSettings& settings, const EngineOptions& options,
@@ -83,7 +83,7 @@ class TuneAhead {
     return request;
   }
 
-  /// Without those for which there is no problem.
+  /// GPUs that get at least one problem.
   std::size_t used_gpus() const { return std::min(devices_.size(), problems_.size()); }
 
   /// Waits for the end. Returns false if this GPU has to stop.
@@ -96,7 +96,7 @@ class TuneAhead {
       if (answer.value("measured", true)) ++result_.made;
     } catch (const Error& error) {
       if (error.code() == ErrorCode::cancelled) return false;
-      if (error.code() == ErrorCode::no_device || error.code() == ErrorCode::no_compiler) {  // true for all of them
+      if (error.code() == ErrorCode::no_device || error.code() == ErrorCode::no_compiler) {  // true for all problems
         give_up();
         return false;
       }

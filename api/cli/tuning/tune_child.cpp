@@ -140,7 +140,7 @@ Json tune_in_child(const TuneRequest& request) {
       if (line == compiled_line && request.compiled) request.compiled();
     };
   }
-  constexpr double start_s = 30;  // more than an engine waits: nobody is kept from working
+  constexpr double start_s = 30;  // more than an engine allows, because no program waits
   const double limit_s = tuning_limit_s(request.budget_s, start_s);
   command.limit = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * limit_s));
   const ChildExit child = run_child(command);

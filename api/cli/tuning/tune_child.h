@@ -22,21 +22,21 @@ struct TuneRequest {
   double budget_s = 10;
   int jobs = 0;
   bool force = false;
-  std::function<void(int, int, const std::string&)> observer{};  ///< called for each step, as TuneOptions::progress is
+  std::function<void(int, int, const std::string&)> observer{};  ///< called for each step, like TuneOptions::progress
   std::function<void()> before_device{};                         ///< tune_here: TuneOptions::before_device
   std::function<void()> compiled{};                              ///< TuneOptions::compiled
-  const Turn* turn = nullptr;                                    ///< tune_in_child: the GPU is used when it is given
-  std::function<bool()> stop{};                                  ///< tune_in_child: becomes true when nobody wants it
+  const Turn* turn = nullptr;                                    ///< tune_in_child: the child uses the GPU after it is given
+  std::function<bool()> stop{};  ///< tune_in_child: becomes true when the result is not wanted
 };
 
 /// Tunes in this process, shows progress on stderr and returns the facts of the result. Throws Error.
 Json tune_here(const TuneRequest& request, const EngineOptions& options);
 
-/// What tune_here() returns for a result.
+/// Returns the facts of a result, as tune_here() does.
 Json tuning_facts(const Problem& problem, const DeviceInfo& device, const TuneResult& result,
                   const std::filesystem::path& cache_file);
 
-/// A line of a child with a turn when it compiles no more; its last line is the answer.
+/// A child with a turn prints this line when compilation is complete; its last line is the answer.
 inline constexpr const char* compiled_line = "compiled";
 
 /// Tunes in a child process. Throws the child's Error, Error(cancelled) after an interrupt or `stop`, or

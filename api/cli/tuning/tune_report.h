@@ -1,5 +1,5 @@
 #pragma once
-// What `tunesmith tune` prints.
+// Output of `tunesmith tune`.
 
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@ namespace tunesmith::cli {
 /// Prints the facts of one result (tuning_facts()) and the fastest trials.
 void print(const Problem& problem, const Json& result);
 
-/// Returns a line for each problem; those whose result is null failed and are omitted.
+/// Returns a line for each problem. Problems without a result failed and are omitted.
 std::string results_table(const std::vector<Problem>& problems, const std::vector<Json>& results);
 
 }  // namespace tunesmith::cli

@@ -1,5 +1,5 @@
 #pragma once
-// Who uses a GPU: a process that has compiled waits until the parent gives it its turn.
+// Turns on a GPU: a process that has compiled waits until the parent gives it the turn.
 
 #include <atomic>
 

@@ -18,9 +18,9 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto idle_wait = 1000ms, look_every = 100ms, ask_every = 300ms;
-constexpr auto server_pause = 5s;  // after an error of the server
+constexpr auto server_pause = 5s;  // after an error from the server
 
-/// Errors that no other try and no other worker would avoid.
+/// Errors that another attempt or another worker would not avoid.
 bool is_hopeless(ErrorCode code) {
   switch (code) {
     case ErrorCode::invalid_argument:
@@ -52,7 +52,7 @@ class Worker {
         if (settings_.until_idle && queue_.size() == 0) break;
         continue;
       }
-      if (!queue_.renew(current->job, true)) {  // it has waited for too long, and another worker has it
+      if (!queue_.renew(current->job, true)) {  // the job has waited for too long, and another worker has it
         current.reset();
         continue;
       }
@@ -87,7 +87,7 @@ class Worker {
     waiting.tuning.reset();
     try {
       queue_.give_back(waiting.job);
-    } catch (const Error&) {  // it is taken over when the patience ends
+    } catch (const Error&) {  // another worker takes the job over when the patience ends
     }
   }
 

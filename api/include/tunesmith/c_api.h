@@ -212,7 +212,7 @@ TUNESMITH_API tunesmith_status tunesmith_run(tunesmith_engine* engine, const tun
 TUNESMITH_API tunesmith_status tunesmith_plan_time_us(const tunesmith_plan* plan, void* const* addresses, size_t count,
                                                       int repeats, int flush_cache, double* time_us);
 
-/* Properties of a plan; "" or 0 for NULL. The kernels of linear_cross_entropy are those of one chunk's cross_entropy; its
+/* Properties of a plan; "" or 0 for NULL. The kernels of linear_cross_entropy belong to one chunk's cross_entropy; its
  * text contains the chunk_tokens in use. */
 TUNESMITH_API const char* tunesmith_plan_problem(const tunesmith_plan* plan); /* normal form: "softmax rows=...,cols=..." */
 TUNESMITH_API const char* tunesmith_plan_config(const tunesmith_plan* plan);  /* tunesmith_prepare accepts it */

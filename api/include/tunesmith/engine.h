@@ -68,14 +68,14 @@ struct EngineOptions {
   /// costs some 0.5 s and 0.5 GB of device memory while it runs. Default false.
   bool isolate_tuning = false;
   /// The command-line tool, which tunes in a child process. Default: found relative to the library's installation or build.
-  /// If empty, what would need a child process is not tuned on first use.
+  /// If empty, problems that need a child process are not tuned on first use.
   std::filesystem::path tuner_program = default_tuner_program();
   /// File to which the engine appends the problems that are prepared, with counts; `tunesmith prewarm --spec` reads it.
   /// Problems with the same tuning key and source are one entry; plans with a pinned configuration are left out. Of one-shot
   /// calls, the first one of a shape counts. Default empty: none.
   std::filesystem::path problem_log;
-  /// Number of plans, and of one-shot calls, that the engine keeps; beyond it, those that were unused for the longest time
-  /// are dropped. Plans that the caller holds stay valid. At least 8. Default 16384.
+  /// Number of plans, and of one-shot calls, that the engine keeps; beyond it, the least recently used ones are dropped.
+  /// Plans that the caller holds stay valid. At least 8. Default 16384.
   std::size_t plan_capacity = 16384;
   /// Whether operations over rows get a kernel for each n_cols (exact), for buckets of n_cols (capacity), or for a bucket
   /// until an n_cols is used often or has tuning records (automatic, the default). Use `exact` for plans that are launched
@@ -84,8 +84,8 @@ struct EngineOptions {
   /// Uses of an n_cols, calls of prepare() and one-shot calls, after which `automatic` compiles a kernel for it: tens of
   /// milliseconds, once for all processes. 0: never. Default 1000.
   std::uint32_t exact_after = 1000;
-  /// Threads, at most half of the CPUs, that compile the kernels of other buckets of n_cols into the cache after calls had
-  /// to wait for those of three: programs with changing widths wait for few kernels then. 0: none. Default 8.
+  /// Threads, at most half of the CPUs. After calls had to wait for kernels of three buckets of n_cols, they compile the
+  /// other buckets' kernels into the cache, so that programs with changing widths wait for few. 0: none. Default 8.
   std::uint32_t compile_ahead_jobs = 8;
   /// Cache file, created on the first write. Default: $XDG_CACHE_HOME/tunesmith/cache.db, else ~/.cache/tunesmith/cache.db.
   /// If empty, results are kept in memory only.
@@ -114,7 +114,7 @@ struct EngineOptions {
   std::function<void(Level, const std::string&)> log;
   /// Receives the steps of tuning on first use and of tune_pending(), some hundred for each key, on the thread that called
   /// the engine; threads that wait for its result get none. Several threads may call it at once, for different keys. It must
-  /// not call the engine. What it throws cancels the tuning: nothing is stored, the key is pending, and the exception leaves
+  /// not call the engine. An exception cancels the tuning: nothing is stored, the key is pending, and the exception leaves
   /// the engine's function, also on threads that wait for the same key. Default: none.
   std::function<void(const TuningProgress&)> progress;
 
@@ -187,10 +187,10 @@ class Plan {
   std::shared_ptr<const State> state_;
 };
 
-/// What an engine has tuned on first use.
+/// Counters of tuning on first use.
 struct TuningStatus {
   std::int64_t tuned_keys = 0;     ///< tuning keys measured
-  double tune_s = 0;               ///< wall time that they took
+  double tune_s = 0;               ///< wall time spent tuning them
   std::int64_t failed_keys = 0;    ///< keys whose tuning failed; they use the nearest record or the default
   std::int64_t pending_keys = 0;   ///< keys that wait because of tune_share, Mode::later or another process
   std::int64_t untuned_plans = 0;  ///< plans prepared for keys that waited
@@ -306,10 +306,10 @@ class Engine {
 
 template <DescribedProblem Typed>
 void Engine::run(const Typed& problem, const typename Typed::Arrays& arrays, Stream stream) {
-  static_assert(key_words<Typed>() <= most_key_words);
+  static_assert(key_words<Typed>() <= max_key_words);
   constexpr ArrayCounter arrays_of_type = count_arrays<Typed>();
-  static_assert(arrays_of_type.described <= CallReader<0>::most_arrays);
-  static_assert(arrays_of_type.described + arrays_of_type.of_texts <= most_call_arrays);
+  static_assert(arrays_of_type.described <= CallReader<0>::max_arrays);
+  static_assert(arrays_of_type.described + arrays_of_type.of_texts <= max_call_arrays);
   CallReader<key_words<Typed>()> call(problem.op());
   describe(problem, arrays, call);
   if (call.has_text() || !run_known({call.words(), call.addresses(), call.hash()}, stream)) [[unlikely]]

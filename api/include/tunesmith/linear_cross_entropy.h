@@ -116,7 +116,7 @@ class LinearCrossEntropy {
   std::int64_t chunk_tokens() const noexcept;
   std::int64_t chunks() const noexcept;
   const LinearCrossEntropyProblem& problem() const noexcept;
-  const Plan& cross_entropy() const noexcept;  ///< of a whole chunk
+  const Plan& cross_entropy() const noexcept;  ///< the kernels of a whole chunk
 
   struct State;
 

@@ -62,8 +62,8 @@ std::int64_t in_elements(std::int64_t stride_bytes, std::int64_t item_bytes, con
 }
 
 void check_rank(std::int64_t rank, const std::string& name) {
-  if (rank > ArrayView::most_rank)
-    reject(name, "has " + std::to_string(rank) + " dimensions; allowed: at most " + std::to_string(ArrayView::most_rank));
+  if (rank > ArrayView::max_rank)
+    reject(name, "has " + std::to_string(rank) + " dimensions; allowed: at most " + std::to_string(ArrayView::max_rank));
 }
 
 }  // namespace

@@ -16,15 +16,15 @@ namespace tunesmith::python {
 
 /// The layout of an array that someone else owns.
 struct ArrayView {
-  static constexpr int most_rank = 8;
+  static constexpr int max_rank = 8;
 
   void* data = nullptr;
   DlType type{};
   DlDevice device{dl_cpu, 0};
   int rank = 0;
   bool read_only = false;
-  bool known_ordinal = true;                               ///< device.id is meaningful
-  std::array<std::int64_t, most_rank> shape{}, strides{};  ///< strides in elements
+  bool known_ordinal = true;                              ///< device.id is meaningful
+  std::array<std::int64_t, max_rank> shape{}, strides{};  ///< strides in elements
 };
 
 /// Reads the layout of an object for as long as this object lives, and keeps the object alive.
@@ -55,7 +55,7 @@ class BorrowedArray {
 /// Returns the exchange table of a type; nullptr if it has none of a version that is understood.
 const DlExchange* exchange_of(nanobind::handle type);
 
-/// Fills a view from a tensor. Throws Error(invalid_argument) for more than ArrayView::most_rank dimensions.
+/// Fills a view from a tensor. Throws Error(invalid_argument) for more than ArrayView::max_rank dimensions.
 void read_view(const DlTensor& tensor, ArrayView& view, const std::string& name);
 
 /// Returns the name of the element type as Tunesmith has it: "f32", or "bool" and "u16", which stand for u8 and bf16; empty

@@ -20,7 +20,7 @@ using namespace nb::literals;
 
 namespace {
 
-/// What a call with known layouts does.
+/// The steps of a call with known layouts.
 struct Launch {
   static constexpr int absent = -1;
 
@@ -34,9 +34,9 @@ struct Launch {
 
 struct Launcher {
   // attention_backward has 9 tensors and 8 of score_mod and mask_mod, and gives 5 gradients and those 8.
-  static constexpr std::size_t most_arguments = 24;
-  static constexpr std::size_t most_arrays = 40;
-  static constexpr std::size_t most_outputs = 16;
+  static constexpr std::size_t max_arguments = 24;
+  static constexpr std::size_t max_arrays = 40;
+  static constexpr std::size_t max_outputs = 16;
 
   std::string name;
   std::vector<nb::object> types;  ///< whose instances are read; instances of subclasses are not
@@ -112,11 +112,11 @@ nb::object Launcher::find(PyObject* const* arguments, std::size_t count, const L
 }
 
 nb::object Launcher::call(PyObject* const* arguments, std::size_t count) {
-  if (count > most_arguments)
-    throw Error(ErrorCode::invalid_argument, name, " got ", count, " arguments; allowed: at most ", most_arguments);
+  if (count > max_arguments)
+    throw Error(ErrorCode::invalid_argument, name, " got ", count, " arguments; allowed: at most ", max_arguments);
   if (is_guarded()) return not_implemented();
   const bool recorded = !records.is_none() && is_true(PyObject_CallObject(records.ptr(), nullptr));
-  std::array<void*, most_arguments> addresses{};
+  std::array<void*, max_arguments> addresses{};
   LayoutKey key;
   DlDevice device{dl_cpu, 0};
   for (std::size_t i = 0; i < count; ++i) {
@@ -142,9 +142,9 @@ nb::object Launcher::call(PyObject* const* arguments, std::size_t count) {
   if (found.is_none()) return not_implemented();
   const Launch& launch = *nb::inst_ptr<Launch>(found);
 
-  std::array<void*, most_arrays> pointers{};
-  std::array<nb::object, most_outputs> outputs;
-  std::array<void*, most_outputs> output_addresses{};
+  std::array<void*, max_arrays> pointers{};
+  std::array<nb::object, max_outputs> outputs;
+  std::array<void*, max_outputs> output_addresses{};
   for (std::size_t n = 0; n < launch.allocations.size(); ++n) {
     const auto& [function, parameters] = launch.allocations[n];
     outputs[n] = nb::steal(PyObject_CallObject(function.ptr(), parameters.ptr()));
@@ -207,8 +207,8 @@ nb::object make_launcher(const std::string& name, const std::vector<nb::object>&
 void init_launch(Launch* self, const nb::object& plan, const std::vector<std::optional<int>>& sources,
                  const std::vector<std::pair<nb::object, nb::tuple>>& allocations, std::size_t results) {
   const auto& known = nb::cast<const PythonPlan&>(plan);
-  if (sources.size() != known.arrays.size() || sources.size() > Launcher::most_arrays || results > allocations.size() ||
-      allocations.size() > Launcher::most_outputs)
+  if (sources.size() != known.arrays.size() || sources.size() > Launcher::max_arrays || results > allocations.size() ||
+      allocations.size() > Launcher::max_outputs)
     throw Error(ErrorCode::invalid_argument, "sources are ", sources.size(), "; the plan takes ", known.arrays.size());
   std::vector<int> numbers;
   for (const std::optional<int>& source : sources) numbers.push_back(source.value_or(Launch::absent));

@@ -1,4 +1,4 @@
-"""The Python blocks of docs/python.md and README.md, by the heading above them."""
+"""The Python blocks of docs/python.md and other pages, by the heading above them."""
 
 from __future__ import annotations
 

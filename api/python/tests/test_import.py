@@ -28,7 +28,7 @@ def test_the_exit_code_of_the_command_line_is_the_programs() -> None:
 
 
 def test_the_import_is_cheap() -> None:
-    """It takes about as long as that of asyncio, a third of NumPy's."""
+    """It takes about as long as importing asyncio, a third of importing NumPy."""
 
     def processor_s(module: str) -> float:
         code = f"import time; start = time.process_time(); import {module}; print(time.process_time() - start)"

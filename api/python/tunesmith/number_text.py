@@ -7,7 +7,7 @@ from typing import Any
 
 
 def number_texts(values: Mapping[str, Any]) -> str:
-    """Return numbers as "eps=1e-05;seed=7": those of Python, and scalars of NumPy and torch."""
+    """Return numbers as "eps=1e-05;seed=7": Python's numbers, and scalars of NumPy and torch."""
     return ";".join(f"{name}={_plain(value)!r}" for name, value in values.items())
 
 

@@ -9,10 +9,11 @@ CPU: on a GPU, use tunesmith.torch, or prepare a plan and launch it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core
+from .described import dtype_fields, enabling, stride_fields
 from .engine import Engine, default_engine
 from .errors import InvalidArgument
 from .number_text import is_number, number_texts
@@ -251,30 +252,6 @@ def _find(name: str, fields: Mapping[str, _Value], array: str) -> _core.Array | 
     return next((each for each in _core.operation_arrays(name, dict(fields)) if each.name == array), None)
 
 
-def _ways(name: str, fields: Mapping[str, _Value], array: str) -> Iterator[dict[str, _Value]]:
-    """Yield each value of one absent field that enables an array."""
-    for field in _core.operation_fields(name):
-        if field.name in fields:
-            continue
-        values: list[_Value] = list(field.choices) if field.kind == "choice" else [True] if field.kind == "bool" else []
-        for value in values:
-            info = _find(name, {**fields, field.name: value}, array)
-            if info is not None and info.present:
-                yield {field.name: value}
-
-
-@functools.cache
-def _dtype_field(name: str, array: str) -> str | None:
-    """Return the field that is an input's element type."""
-    for field in _core.operation_fields(name):
-        if field.kind != "choice" or not field.name.endswith("dtype"):
-            continue
-        infos = [(choice, _find(name, {field.name: choice}, array)) for choice in field.choices]
-        if all(info is not None and info.dtype == choice for choice, info in infos):
-            return field.name
-    return None
-
-
 def _set(name: str, fields: dict[str, _Value], field: str, value: _Value, array: str) -> None:
     if fields.setdefault(field, value) != value:
         raise InvalidArgument(f"{name}: {field} is {fields[field]}, but {array} has {value}")
@@ -289,12 +266,13 @@ def _infer(name: str, arrays: Mapping[str, Any], given: Mapping[str, Any]) -> _c
         if info is None:
             raise InvalidArgument(f"{name} has no array '{array}'")
         if not info.present:
-            ways = list(_ways(name, fields, array))
+            # Not a number, which would be a guess.
+            ways = [way for way in enabling(name).get(array, ()) if way[0] not in fields and type(way[1]) is not int]
             if len(ways) != 1:
-                options = ", ".join(f"{key}={value!r}" for way in ways for key, value in way.items())
+                options = ", ".join(f"{key}={value!r}" for key, value in ways)
                 raise InvalidArgument(f"{name}: {array} is given; state what it is: {options or 'no field enables it'}")
-            fields.update(ways[0])
-        field = _dtype_field(name, array)
+            fields.update(ways)
+        field = dtype_fields(name).get(array)
         if field is not None:
             dtype = {"bool": "u8", "u16": "bf16"}.get(layout["dtype"], layout["dtype"])
             choices = next(each.choices for each in _core.operation_fields(name) if each.name == field)
@@ -365,10 +343,6 @@ def _set_strides(name: str, fields: dict[str, _Value], array: str, layout: Mappi
                     _set_of_array(fields, strides, array, wanted)
                     break
             continue
-        for field in _core.operation_fields(name):
-            if not (field.name.startswith(array) and field.name.endswith("_stride")) or field.name in fields:
-                continue
-            probed = _find(name, {**fields, field.name: _PROBE}, array)
-            if probed is not None and probed.strides[dimension] == _PROBE:
-                fields[field.name] = wanted
-                break
+        stride = stride_fields(name, info, fields)[dimension]
+        if stride is not None:
+            fields.setdefault(stride, wanted)

@@ -40,7 +40,7 @@ concept DescribedAs = std::same_as<std::remove_const_t<Self>, Problem>;
 /// The allowed values of a field: integers or real numbers, both ends included.
 struct Range {
   std::int64_t least = std::numeric_limits<std::int64_t>::min(), most = std::numeric_limits<std::int64_t>::max();
-  double least_real = -std::numeric_limits<double>::infinity(), most_real = std::numeric_limits<double>::infinity();
+  double min_real = -std::numeric_limits<double>::infinity(), max_real = std::numeric_limits<double>::infinity();
 
   constexpr Range() = default;
   template <std::integral Least, std::integral Most>
@@ -48,7 +48,7 @@ struct Range {
   template <std::integral Least>
   constexpr Range(Least from) : least(from) {}  // NOLINT(google-explicit-constructor): .range = {1}
   template <std::floating_point Least, std::floating_point Most>
-  constexpr Range(Least from, Most to) : least_real(from), most_real(to) {}
+  constexpr Range(Least from, Most to) : min_real(from), max_real(to) {}
 };
 
 /// The default of an optional field that depends on another field: its text in help, and its value for this problem.

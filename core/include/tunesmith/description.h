@@ -155,6 +155,8 @@ class Description {
   void check_extents() const;
   /// Fills in defaults that depend on other fields, and applies caps.
   void resolve();
+  /// Checks that defaults that depend on other fields are within their limits, such as strides of arrays without elements.
+  void check_defaults() const;
 
   /// Returns the generic form of a resolved object: all fields, and the options that differ from `defaults`, which describes
   /// a default-constructed object.
@@ -243,6 +245,7 @@ Typed read_problem(const Typed& prototype, const Fields& given) {
   description.check(given);
   description.resolve();
   check_extents(problem);
+  description.check_defaults();
   return problem;
 }
 

@@ -89,7 +89,7 @@ class KeyLayout {
 template <std::size_t count>
 class CallReader {
  public:
-  static constexpr std::size_t most_arrays = 24;
+  static constexpr std::size_t max_arrays = 24;
 
   constexpr explicit CallReader(std::string_view op) noexcept {
     if constexpr (count > 0)
@@ -167,20 +167,20 @@ class CallReader {
   }
 
   std::array<std::uint64_t, count> words_{};
-  std::array<void*, most_arrays> addresses_;
+  std::array<void*, max_arrays> addresses_;
   std::size_t arrays_ = 0;
   KeyLayout layout_;
   bool has_text_ = false;
 };
 
-/// Most words that the key of any problem type has.
-inline constexpr std::size_t most_key_words = 56;
+/// Most words of any problem type's key.
+inline constexpr std::size_t max_key_words = 56;
 
 /// Returns the number of words of a problem type's key. Which fields a problem type has must not depend on its values.
 template <typename Problem>
 consteval std::size_t key_words() {
 #if defined(__clang__) && defined(_GLIBCXX_RELEASE) && _GLIBCXX_RELEASE < 13
-  return most_key_words;  // clang rejects the strings of libstdc++ 12 in constant expressions
+  return max_key_words;  // clang rejects the strings of libstdc++ 12 in constant expressions
 #else
   Problem problem{};  // not const: GCC 12 rejects constant strings in constant expressions
   const typename Problem::Arrays none{};
@@ -190,10 +190,10 @@ consteval std::size_t key_words() {
 #endif
 }
 
-/// Most arrays that any problem type has, those included that only a text can declare: what a call may pass.
-inline constexpr std::size_t most_call_arrays = 40;
+/// Most arrays of any problem type, and thus of a call. Includes arrays that only a text can declare.
+inline constexpr std::size_t max_call_arrays = 40;
 
-/// Counts the arrays of a description. `of_texts`: those that only a text can declare.
+/// Counts the arrays of a description. `of_texts`: arrays that only a text can declare.
 struct ArrayCounter {
   std::size_t described = 0, of_texts = 0;
 
@@ -219,14 +219,14 @@ consteval ArrayCounter count_arrays() {
 class AddressList {
  public:
   /// selected() has the first arrays of a description. Only a problem with text, which has no key, has more.
-  static constexpr std::size_t most_selected = 32;
+  static constexpr std::size_t max_selected = 32;
 
   constexpr void field(std::string_view, const auto&, const FieldFacts&) noexcept {}
   constexpr void option(std::string_view, const auto&, const FieldFacts&) noexcept {}
   void array(const void* address, const ArrayFacts& facts) {
     check_address(address, facts);
     if (facts.present) {
-      if (visited_ < most_selected) selected_ |= std::uint32_t{1} << visited_;
+      if (visited_ < max_selected) selected_ |= std::uint32_t{1} << visited_;
       addresses_.push_back(const_cast<void*>(address));
     }
     ++visited_;

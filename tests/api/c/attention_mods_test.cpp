@@ -1,4 +1,4 @@
-// User functions through the C API: the problem, the source and the results are those of C++. Runs on the host executor.
+// User functions through the C API: the problem, the source and the results equal C++'s. Runs on the host executor.
 
 #include <gtest/gtest.h>
 

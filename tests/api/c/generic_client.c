@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { most_arrays = 24, most_text = 512 };
+enum { max_arrays = 24, max_text = 512 };
 
 #define TRY(call)                              \
   do {                                         \
@@ -14,8 +14,8 @@ enum { most_arrays = 24, most_text = 512 };
 /* The arrays of a problem: a copy in host memory for each, and its memory on the device. */
 struct memory {
   size_t count;
-  void* host[most_arrays];
-  void* device[most_arrays];
+  void* host[max_arrays];
+  void* device[max_arrays];
 };
 
 static tunesmith_status set_field(tunesmith_problem* problem, const char* name, const char* value) {
@@ -43,7 +43,7 @@ static void unescape(char* text) {
 }
 
 static tunesmith_status set_fields(tunesmith_problem* problem, const char* fields) {
-  char text[most_text];
+  char text[max_text];
   strncpy(text, fields, sizeof text - 1);
   text[sizeof text - 1] = 0;
   for (char* field = strtok(text, ","); field != NULL; field = strtok(NULL, ",")) {
@@ -102,8 +102,8 @@ static tunesmith_status launch_both_ways(tunesmith_engine* engine, const tunesmi
                                          generic_visit check, void* context) {
   size_t count = 0;
   const tunesmith_array* const arrays = tunesmith_plan_arrays(plan, &count);
-  const char* names[most_arrays];
-  void* reversed[most_arrays];
+  const char* names[max_arrays];
+  void* reversed[max_arrays];
   for (size_t i = 0; i < count; ++i) {
     names[i] = arrays[count - 1 - i].name;
     reversed[i] = memory->device[count - 1 - i];
@@ -126,7 +126,7 @@ tunesmith_status generic_run(tunesmith_engine* engine, const char* op, const cha
   if (status == TUNESMITH_OK) status = set_fields(problem, fields);
   if (status == TUNESMITH_OK) status = tunesmith_prepare(engine, problem, NULL, TUNESMITH_MODE_OFF, &plan);
   const tunesmith_array* const arrays = tunesmith_plan_arrays(plan, &memory.count);
-  if (memory.count > most_arrays) return TUNESMITH_INTERNAL;
+  if (memory.count > max_arrays) return TUNESMITH_INTERNAL;
   if (status == TUNESMITH_OK) status = allocate(engine, arrays, &memory);
   if (status == TUNESMITH_OK) status = launch_both_ways(engine, problem, plan, &memory, fill, check, context);
   release(engine, arrays, &memory);

@@ -120,7 +120,7 @@ TEST_F(CApi, OneShotCallsFollowTheirAddresses) {
   EXPECT_EQ(tunesmith_run(engine_, problem.get(), overlapping, 2, nullptr), TUNESMITH_INVALID_ARGUMENT);
   expect_message({"overlap partly"});
 
-  // The problem's plans are those of one engine; they outlive it.
+  // The problem's plans belong to one engine; they outlive it.
   tunesmith_engine* const other = tunesmith::test::host_engine();
   void* const addresses[2] = {memory, y};
   EXPECT_EQ(tunesmith_run(other, problem.get(), addresses, 2, nullptr), TUNESMITH_OK) << tunesmith_last_error();

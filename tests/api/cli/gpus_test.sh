@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # gpus_test.sh TUNESMITH_SCRIPTED FAKE_LIBCUDA: `--gpus all` on four scripted GPUs. Each GPU has one worker process that uses it,
-# and one that compiles the next problem; measurements of one GPU exclude each other, also those of two commands, while
-# the other compiles; four GPUs are at least 3.6 times as fast as one. The same for a queue, if a server is installed, and what
-# becomes of jobs whose worker is interrupted or killed.
+# and one that compiles the next problem; measurements on one GPU exclude each other, also between two commands, while
+# the other compiles; four GPUs are at least 3.6 times as fast as one. The same for a queue, if a server is installed, and for
+# jobs whose worker is interrupted or killed.
 set -euo pipefail
 program=$(realpath "$1")
 driver=$(realpath "$2")

@@ -10,8 +10,8 @@
 namespace tunesmith::cli {
 namespace {
 
-constexpr std::ptrdiff_t most_lines = 80;  // two screens
-constexpr std::size_t most_columns = 110;
+constexpr std::ptrdiff_t max_lines = 80;  // two screens
+constexpr std::size_t max_columns = 110;
 
 std::size_t widest_line(const std::string& text) {
   std::size_t widest = 0;
@@ -58,8 +58,8 @@ TEST_F(CliTest, EveryPageFitsAndSucceeds) {
     EXPECT_EQ(outcome.code, 0);
     EXPECT_EQ(outcome.err, "");
     EXPECT_NE(outcome.out.find("\nUsage: tunesmith"), std::string::npos);
-    EXPECT_LE(std::ranges::count(outcome.out, '\n'), most_lines);
-    EXPECT_LE(widest_line(outcome.out), most_columns);
+    EXPECT_LE(std::ranges::count(outcome.out, '\n'), max_lines);
+    EXPECT_LE(widest_line(outcome.out), max_columns);
   }
   EXPECT_EQ(run({"--version"}).out.substr(0, 10), "tunesmith ");
 }

@@ -144,7 +144,7 @@ TEST_F(CliTest, ShippedProgramsAndTheirGradientsAreOperations) {
   EXPECT_TRUE(report.starts_with("operation  layer_norm, a row_program\n")) << report;
 }
 
-// The numbers are those of torch.nn.functional.cross_entropy(logits, probabilities, reduction="none", label_smoothing=0.1).
+// The numbers come from torch.nn.functional.cross_entropy(logits, probabilities, reduction="none", label_smoothing=0.1).
 TEST_F(CliTest, SoftCrossEntropyGivesTheLossesOfPyTorch) {
   write("logits.npy", npy<float>(NpyType::f4, {2, 3}, {1, 2, 3, 0.5F, -1, 4}));
   write("probabilities.npy", npy<float>(NpyType::f4, {2, 3}, {0.5F, 0.5F, 0, 0.25F, 0.125F, 0.625F}));

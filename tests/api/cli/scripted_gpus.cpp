@@ -1,7 +1,7 @@
-// tunesmith_scripted: the command-line tool on scripted GPUs, as many as TUNESMITH_FAKE_GPUS says. Everything is that of the
-// tool, child processes included, but for what a child does on its GPU: it waits SCRIPTED_COMPILE_MS, measures four times
-// under the GPU's measuring lock, SCRIPTED_MEASURE_MS in all, and stores the default configuration. Problems with 13 columns
-// fail. Steps are lines "TIME_US STEP DEVICE PID COLS" of the file SCRIPTED_LOG.
+// tunesmith_scripted: the command-line tool on scripted GPUs, as many as TUNESMITH_FAKE_GPUS says. Everything works as in
+// the tool, child processes included, except for what a child does on its GPU: it waits SCRIPTED_COMPILE_MS, measures four
+// times under the GPU's measuring lock, SCRIPTED_MEASURE_MS in all, and stores the default configuration. Problems with 13
+// columns fail. Steps are lines "TIME_US STEP DEVICE PID COLS" of the file SCRIPTED_LOG.
 
 #include <unistd.h>
 

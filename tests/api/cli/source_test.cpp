@@ -30,7 +30,7 @@ TEST_F(CliTest, SourceOfTheKernelForABucketOfWidths) {
     return outcome.out;
   };
   const std::string source = source_of("1100");
-  EXPECT_NE(source.find(".least_cols = 1028"), std::string::npos) << source;  // of the next whole vector
+  EXPECT_NE(source.find(".min_cols = 1028"), std::string::npos) << source;  // of the next whole vector
   EXPECT_EQ(source_of("1536"), source);
   EXPECT_NE(source_of("1540"), source);
   expect_rejected({"source", "softmax", "--rows", "4", "--cols", "8", "--specialize", "both"},

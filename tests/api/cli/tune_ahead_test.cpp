@@ -108,10 +108,10 @@ TEST(TuneAhead, GpusWithoutAProblemHaveNoThreads) {
 /// Counts what goes on at the same time.
 struct Pipeline {
   std::mutex mutex;
-  int compiling = 0, measuring = 0, compiled_meanwhile = 0, most_compiling = 0, most_measuring = 0;
+  int compiling = 0, measuring = 0, compiled_meanwhile = 0, max_compiling = 0, max_measuring = 0;
 
   Json tune(const TuneRequest& request) {
-    change([&] { most_compiling = std::max(most_compiling, ++compiling); });
+    change([&] { max_compiling = std::max(max_compiling, ++compiling); });
     std::this_thread::sleep_for(std::chrono::milliseconds(4));
     change([&] {
       --compiling;
@@ -119,7 +119,7 @@ struct Pipeline {
     });
     request.compiled();
     while (!request.turn->is_given() && !request.stop()) std::this_thread::yield();
-    change([&] { most_measuring = std::max(most_measuring, ++measuring); });
+    change([&] { max_measuring = std::max(max_measuring, ++measuring); });
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     change([&] { --measuring; });
     return {{"measured", true}};
@@ -135,8 +135,8 @@ TEST(TuneAhead, TheNextProblemCompilesWhileOneIsMeasured) {
   Pipeline pipeline;
   const auto tune_one = [&](const TuneRequest& request) { return pipeline.tune(request); };
   EXPECT_EQ(tune_ahead(some_problems(10), {}, {}, tune_one).done, 10);
-  EXPECT_EQ(pipeline.most_measuring, 1);
-  EXPECT_EQ(pipeline.most_compiling, 1) << "one problem compiles at a time, so memory is bounded";
+  EXPECT_EQ(pipeline.max_measuring, 1);
+  EXPECT_EQ(pipeline.max_compiling, 1) << "one problem compiles at a time, so memory is bounded";
   EXPECT_GE(pipeline.compiled_meanwhile, 5);
 }
 

@@ -79,7 +79,7 @@ TEST_F(AttentionBackwardEngine, OneCallAndAPlanGiveTheSameBits) {
     for (const float element : gradient) EXPECT_TRUE(std::isfinite(element));
 }
 
-// The gradient of the sinks is that of a difference quotient of the forward pass.
+// The gradient of the sinks equals a difference quotient of the forward pass.
 TEST_F(AttentionBackwardEngine, AnAddressEnablesItsGradient) {
   AttentionBackwardArrays with_sinks = arrays();
   with_sinks.dsinks = dsinks_.data();
@@ -94,8 +94,8 @@ TEST_F(AttentionBackwardEngine, AnAddressEnablesItsGradient) {
     return sum;
   };
   // The quotient is off by step^2 / 6 of the third derivative of 9 rows, at most 1/8 of |o . dout| (about 4) each: 1e-4.
-  // Roundings of the 144 elements of o add 144 * 2^-23 / (2 * step) = 9e-4 if all have the same sign, and that of dsinks is
-  // far smaller: 1e-3 with a factor of 2.
+  // Roundings of the 144 elements of o add 144 * 2^-23 / (2 * step) = 9e-4 if all have the same sign, and the rounding of
+  // dsinks is far smaller: 1e-3 with a factor of 2.
   constexpr float step = 0.01f;
   EXPECT_NEAR(dsinks_[1], (loss(step) - loss(-step)) / (2.0 * static_cast<double>(step)), 2e-3);
   EXPECT_GT(std::fabs(dsinks_[1]), 0.02f);
@@ -144,8 +144,8 @@ TEST_F(AttentionBackwardEngine, ACallMayHaveMoreThan32Arrays) {
     all.daux[i] = dbias.data() + i * heads;
   }
   engine_.run(problem, all);
-  // Equal arrays have equal gradients: those of a shift of all scores, which are not 0 because of dlse and the sinks. They
-  // are sums of 108 terms in any order: roundings of 10 * 2^-24 each, of which few have the same sign.
+  // Equal arrays have equal gradients: by a shift of all scores, and not 0 because of dlse and the sinks. They are sums of
+  // 108 terms in any order, with roundings of 10 * 2^-24 each; few have the same sign.
   for (std::size_t i = 0; i < dbias.size(); ++i) {
     EXPECT_NEAR(dbias[i], dbias[i % heads], 2e-5) << i;
     EXPECT_GT(std::fabs(dbias[i]), 1e-3f) << i;

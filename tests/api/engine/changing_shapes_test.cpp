@@ -321,7 +321,7 @@ TEST(Capacity, MemoryDoesNotGrowWithTheNumberOfShapes) {
   };
   std::size_t warm_bytes = 0;
   int warm_allocations = 0;
-  std::set<std::uint64_t> buckets;  // of batch * seq_q; those of seq_kv and seq_q do not change
+  std::set<std::uint64_t> buckets;  // of batch * seq_q; the buckets of seq_kv and seq_q do not change
   for (std::int64_t i = 0; i < shapes; ++i) {
     AttentionProblem problem = decode(6145 + i % 2000);  // all distinct
     problem.batch = 65 + i / 2000 % 64;
@@ -338,11 +338,11 @@ TEST(Capacity, MemoryDoesNotGrowWithTheNumberOfShapes) {
   EXPECT_LE(scripted.device->allocations, warm_allocations + 8) << "workspaces";
 }
 
-// Lengths of attention and widths of softmax, of which some are used so often that they get kernels of their own, and others
-// are compiled ahead.
+// Lengths of attention and widths of softmax. Some are used so often that they get kernels of their own, others are compiled
+// ahead.
 TEST(ChangingShapes, ManyThreads) {
   constexpr int threads = 64, calls = 100;
-  constexpr std::int64_t rows = 2, most_cols = 1600;
+  constexpr std::int64_t rows = 2, max_cols = 1600;
   // Fewer than the 300 lengths and 400 widths, so that calls are dropped; more than the keys of widths, whose uses count.
   constexpr std::size_t capacity = 450;
   EngineOptions options = with_share(0.1, 5);
@@ -356,11 +356,11 @@ TEST(ChangingShapes, ManyThreads) {
     std::vector<std::jthread> running;
     for (int t = 0; t < threads; ++t)
       running.emplace_back([&scripted, &arrays, &wrong, t] {
-        std::vector<float> x(rows * most_cols, 0.0f), y(x.size());
+        std::vector<float> x(rows * max_cols, 0.0f), y(x.size());
         for (int i = 0; i < calls; ++i) {
           scripted.engine->run(decode(1 + (t * 7 + i * 13) % 300), arrays);
           // Every other width is one of five.
-          const std::int64_t cols = i % 2 == 0 ? 4 * (1 + i % 5) : 4 * (1 + (t * 11 + i * 17) % (most_cols / 4));
+          const std::int64_t cols = i % 2 == 0 ? 4 * (1 + i % 5) : 4 * (1 + (t * 11 + i * 17) % (max_cols / 4));
           scripted.engine->softmax(x.data(), y.data(), SoftmaxProblem::contiguous(rows, cols, DType::f32));
           const auto last = static_cast<std::size_t>(rows * cols - 1);
           if (std::fabs(y[last] * static_cast<float>(cols) - 1) > 1e-5f) ++wrong;

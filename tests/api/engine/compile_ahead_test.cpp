@@ -106,7 +106,7 @@ TEST(CompileAhead, FailuresReachOnlyCallers) {
   fakes::expect_error([&] { fake.engine->prepare(softmax_of(100)); }, ErrorCode::compile_failed, {"does not compile"});
 }
 
-// Waits for compilations under way only, not for those of all buckets.
+// Waits for compilations under way only, not for all buckets.
 TEST(CompileAhead, EndsWithTheEngine) {
   auto fake = std::make_unique<FakeEngine>(options_with(1));
   for (const std::int64_t cols : {1000, 4000}) fake->engine->prepare(softmax_of(cols));

@@ -94,7 +94,7 @@ TEST_F(CrossEntropyF64, IsRejectedElsewhere) {
                ErrorCode::invalid_argument, {"dtype is 'f16'; allowed: f32, f64"});
 }
 
-// The losses of two shards, with label smoothing and weights, are those of the whole logits.
+// The losses of two shards, with label smoothing and weights, equal the losses of the whole logits.
 TEST_F(CrossEntropyF64, ShardsCombineToTheWhole) {
   std::int64_t num_correct = -1, hits = -1;
   std::vector<std::int64_t> argmax(rows, -1), argmax_of_parts(rows, -1);

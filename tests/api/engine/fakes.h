@@ -117,10 +117,10 @@ class ScriptedDevice : public Device {
         return at == std::string::npos ? std::int64_t{0} : std::stoll(source.substr(at + name.size() + 9));
       };
       cols = member("cols");
-      least_cols = member("least_cols");
+      min_cols = member("min_cols");
     }
     int occupancy(const KernelLaunch&) const override { return 4; }
-    std::int64_t cols = 0, least_cols = 0;
+    std::int64_t cols = 0, min_cols = 0;
   };
 
   struct IdleKernel : PreparedKernel {
@@ -135,12 +135,12 @@ class ScriptedDevice : public Device {
 
   struct SoftmaxKernel : PreparedKernel {
     SoftmaxKernel(const LoadedImage& image, std::atomic<int>& counter)
-        : most_cols(image.cols), least_cols(image.least_cols == 0 ? image.cols : image.least_cols), launched(counter) {}
+        : max_cols(image.cols), min_cols(image.min_cols == 0 ? image.cols : image.min_cols), launched(counter) {}
     void enqueue(const void* params, Stream) const override {
       ++launched;
       SoftmaxParams p;
       std::memcpy(&p, params, sizeof p);
-      if (p.cols < least_cols || p.cols > most_cols) throw Error(ErrorCode::device_failed, "the kernel is for other widths");
+      if (p.cols < min_cols || p.cols > max_cols) throw Error(ErrorCode::device_failed, "the kernel is for other widths");
       for (std::int64_t r = 0; r < p.rows; ++r)
         softmax_row(p.input[0] + r * p.input_stride[0], p.output + r * p.output_stride, p.cols);
     }
@@ -152,7 +152,7 @@ class ScriptedDevice : public Device {
       for (std::int64_t c = 0; c < cols; ++c)
         y[c] = std::isfinite(largest) ? static_cast<float>(std::exp(x[c] - largest) / sum) : NAN;
     }
-    std::int64_t most_cols, least_cols;
+    std::int64_t max_cols, min_cols;
     std::atomic<int>& launched;
   };
 

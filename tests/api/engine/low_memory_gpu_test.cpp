@@ -44,7 +44,7 @@ class FullMemory {
   std::vector<void*> pieces_;
 };
 
-/// A default engine. Warnings are those of the call that goes on.
+/// A default engine, and the warnings of the current call.
 class LowMemory : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {

@@ -109,7 +109,7 @@ TEST_F(HarmfulFunction, ThatNeverEndsIsKilled) {
 /// An engine that keeps few plans, and softmaxes of zeros, whose results are 1 / cols.
 class FewPlans : public Production {
  protected:
-  static constexpr std::int64_t rows = 4096, most_cols = 1024, other_widths = 40;
+  static constexpr std::int64_t rows = 4096, max_cols = 1024, other_widths = 40;
 
   void SetUp() override {
     Production::SetUp();
@@ -117,12 +117,12 @@ class FewPlans : public Production {
     options_.plan_capacity = 8;
     engine_ = open();
     if (engine_ == nullptr) GTEST_SKIP() << "no GPU";
-    x_ = std::make_unique<DeviceBuffer>(*engine_, rows * most_cols * 4);
+    x_ = std::make_unique<DeviceBuffer>(*engine_, rows * max_cols * 4);
     engine_->parts().device->fill(x_->data(), 0, x_->bytes());
   }
   static SoftmaxProblem problem(std::int64_t cols) { return SoftmaxProblem::contiguous(rows, cols, DType::f32); }
   std::unique_ptr<DeviceBuffer> poisoned() const {
-    auto y = std::make_unique<DeviceBuffer>(*engine_, rows * most_cols * 4);
+    auto y = std::make_unique<DeviceBuffer>(*engine_, rows * max_cols * 4);
     engine_->parts().device->fill(y->data(), 0xff, y->bytes());
     return y;
   }

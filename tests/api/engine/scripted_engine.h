@@ -15,7 +15,7 @@
 
 namespace tunesmith::fakes {
 
-/// A scripted device whose kernels may take tensor maps, and of which one stream may be captured.
+/// A scripted device whose kernels may take tensor maps; one of its streams may be captured.
 class MappedDevice : public ScriptedDevice {
  public:
   std::atomic<Stream> captured{nullptr};

@@ -268,7 +268,7 @@ class LockedDevice : public fakes::ScriptedDevice {
   std::filesystem::path lock_folder_;
 };
 
-/// An engine that tunes on `device`, and its warnings and those of its cache.
+/// An engine that tunes on `device`, and the warnings of the engine and its cache.
 struct TuningEngine {
   TuningEngine(std::shared_ptr<fakes::ScriptedDevice> device, const std::filesystem::path& cache_file) {
     auto parts = std::make_unique<Engine::Parts>();

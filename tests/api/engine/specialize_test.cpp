@@ -105,7 +105,7 @@ std::vector<float> softmax_on_host(Engine& engine, std::int64_t cols) {
 // The kernels themselves, on the host executor: a new engine, and one that has run other widths, kernels of the other kind
 // and the width itself often.
 TEST(Specialize, ExactAndCapacityGiveTheSameBitsWhateverWasAskedBefore) {
-  constexpr std::int64_t cols = 258;  // 16 lanes share a row in its own kernel, 32 in that of its bucket
+  constexpr std::int64_t cols = 258;  // 16 lanes share a row in its own kernel, 32 in its bucket's
   std::string pattern = (std::filesystem::temp_directory_path() / "tunesmith-bits-XXXXXX").string();
   const std::filesystem::path folder = mkdtemp(pattern.data());
   std::array<std::vector<float>, 2> of_kinds;
@@ -157,7 +157,7 @@ TEST(Specialize, ExactFollowsRecordsAndCapacityDoesNot) {
   EXPECT_NE(by_default, 96);
   EXPECT_EQ(engine.prepare(softmax_for(1100), {.specialize = Specialize::capacity}).config(), of_bucket);
 
-  // A width without a record takes that of the nearest one.
+  // A width without a record takes the record of the nearest width.
   FakeEngine near(options_of(Specialize::exact, Mode::replay));
   const auto origin = [&](std::int64_t cols) { return near.engine->prepare(softmax_for(cols)).origin(); };
   EXPECT_EQ(origin(2000), Origin::by_default);

@@ -96,7 +96,7 @@ TEST_F(LinearCrossEntropyGpu, BiasGradientThroughLseAndAnyAlignmentAgreeWithFloa
       }
 }
 
-// Each lse within 1e-5, relative, of that of exact logits; logits in the inputs' type cannot reach it.
+// Each lse is within 1e-5, relative, of the lse of exact logits; logits in the inputs' type cannot reach that.
 TEST_F(LinearCrossEntropyGpu, F32LogitsGiveAnLseWithin1e5) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     LinearCrossEntropyProblem problem = problem_of(dtype);

@@ -9,8 +9,8 @@
 namespace tunesmith::test {
 
 /// Returns problems with every option alone and all together, odd lengths, head dims and groups, both layouts, strides and
-/// misaligned bases, few queries, fully masked queries, and packed sequences of which some are empty. With `tensor_cores`,
-/// only 16-bit problems.
+/// misaligned bases, few queries, fully masked queries, and packed sequences, some of them empty. With `tensor_cores`, only
+/// 16-bit problems.
 std::vector<Problem> attention_problems(bool tensor_cores);
 
 /// Returns one configuration of each valid variant, the default first, and `more` others.

@@ -19,7 +19,7 @@ using test::Case;
 
 class AttentionExtremes : public test::HostKernels {
  protected:
-  /// Runs the case on random inputs, one of which `fill` overwrites, and returns what the check finds.
+  /// Runs the case on random inputs, except the one that `fill` overwrites, and returns what the check finds.
   template <typename Fill>
   CheckResult check(const Case& c, const char* name, const Fill& fill) {
     CheckResult result;

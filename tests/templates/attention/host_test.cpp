@@ -139,8 +139,8 @@ TEST_F(AttentionHost, SoftcapPolynomialsHaveTheStatedErrors) {
     // Coefficients are float32.
     EXPECT_LE(worst, attention::small_cap_error + 1e-5) << cap;
     EXPECT_LE(worst_of_lse, attention::lse_cap_error + params.cap_lse * 0x1p-23) << cap;
-    // Where most_small_score limits the scores, the polynomials are better.
-    const bool is_small = std::pow(attention::small_cap_error * 120 / cap, 0.2) * cap <= attention::most_small_score;
+    // Where max_small_score limits the scores, the polynomials are better.
+    const bool is_small = std::pow(attention::small_cap_error * 120 / cap, 0.2) * cap <= attention::max_small_score;
     if (is_small && cap > 1) {
       EXPECT_GE(worst, attention::small_cap_error / 4) << cap;
     }
@@ -160,9 +160,9 @@ TEST_F(AttentionHost, SoftcapUsesThePolynomialOfTheCall) {
                              "variant=mma");
       const DType type = parse_dtype(dtype);
       with_executables({c}, [&](const Case&, const Executable& executable) {
-        // The first element of a query times that of a key is the score.
+        // The score is the product of the first elements of a query and a key.
         const double bound =
-            std::min(std::pow(attention::small_cap_error * 120 / cap, 0.2) * cap, attention::most_small_score);
+            std::min(std::pow(attention::small_cap_error * 120 / cap, 0.2) * cap, attention::max_small_score);
         test::AttentionArraysOnHost arrays(c.problem, 3);
         for (const char* name : {"q", "k"})
           for (std::int64_t i = 0; i < queries * dim; ++i) {

@@ -22,7 +22,7 @@ namespace {
 using test::AttentionArraysOnHost;
 using test::Case;
 
-/// Adds a pool with `pages` pages, of which a sequence has at most `max_pages`.
+/// Adds a pool with `pages` pages; a sequence has at most `max_pages`.
 std::string paged(const std::string& fields, int page_size, int max_pages, int pages) {
   return fields + ",page_size=" + std::to_string(page_size) + ",max_pages=" + std::to_string(max_pages) +
          ",pages=" + std::to_string(pages);
@@ -73,7 +73,7 @@ TEST_F(AttentionPaged, EveryOption) {
   for (const char* fields :
        {"seq_q=3,causal=bottom-right,window_left=40", "seq_q=4,causal=top-left", "seq_q=2,softcap=15,alibi=1",
         "seq_q=3,sinks=1,causal=bottom-right", "seq_q=5,window_left=20,window_right=3",
-        // Chunks of prompts next to decoding: packed queries, all lengths of which differ.
+        // Chunks of prompts next to decoding: packed queries, all of different lengths.
         "seq_q=7,varlen=1,total_q=30,causal=bottom-right", "seq_q=7,varlen=1,total_q=30,sinks=1,alibi=1,layout=bhsd",
         // K and V in one array, a page of K before one of V; rows that are aligned to one element only; a table with gaps.
         "seq_q=1,k_batch_stride=2048,v_batch_stride=2048", "seq_q=2,k_seq_stride=37,k_head_stride=700,k_batch_stride=2001",
@@ -138,6 +138,75 @@ TEST_F(AttentionPaged, EachLaunchReadsLengthsAndTable) {
           EXPECT_EQ(arrays.real("lse", i), -std::numeric_limits<double>::infinity());
         for (std::int64_t i = 0; i < arrays["o"].info.elements(); ++i) EXPECT_EQ(arrays.real("o", i), 0);
       }
+    });
+}
+
+// A server's scheduler: requests arrive, grow by a key a step and end; their pages go back to the pool, filled with NaN, and
+// are used again. Every 40th step, each request alone, with the others switched off, has the same bits.
+TEST_F(AttentionPaged, AThousandStepsOfAScheduler) {
+  constexpr std::int64_t batch = 5, page = 4, max_pages = 6, pages = 20, row = 16;
+  const std::string fields = paged("batch=5,heads=2,kv_heads=1,seq_q=1,head_dim=16,dtype=f16", page, max_pages, pages);
+  for (const char* config : {"variant=split,warps=2,tile_kv=16,splits=2", "variant=mma,tile_q=16,warps=1,tile_kv=16"})
+    with_executables({case_of(fields, config)}, [&](const Case& c, const Executable& executable) {
+      const AttentionArraysOnHost arrays(c.problem, 3);
+      std::vector<std::int64_t> unused, lengths(batch);
+      const auto give_back = [&](std::int64_t number) {
+        for (const char* name : {"k", "v"})
+          for (std::int64_t i = 0; i < page * row; ++i)
+            write_element(DType::f16, arrays[name].data, number * page * row + i, NAN);
+        unused.push_back(number);
+      };
+      for (std::int64_t number = 0; number < pages; ++number) give_back(number);
+      for (std::int64_t i = 0; i < batch * max_pages; ++i) write_integer(DType::i32, arrays["block_table"].data, i, -1);
+      std::uint64_t random = 7;
+      const auto draw = [&](std::uint64_t below) {
+        random = random * 6364136223846793005U + 1442695040888963407U;
+        return static_cast<std::int64_t>((random >> 33) % below);
+      };
+      std::int64_t reused = 0, refused = 0;
+      for (int step = 0; step < 1000; ++step) {
+        for (std::int64_t b = 0; b < batch; ++b) {
+          std::int64_t& length = lengths[static_cast<std::size_t>(b)];
+          if (length == page * max_pages || (length > 0 && draw(12) == 0)) {
+            for (std::int64_t i = 0; i * page < length; ++i) {
+              give_back(arrays.integer("block_table", b * max_pages + i));
+              write_integer(DType::i32, arrays["block_table"].data, b * max_pages + i, 1 << 30);
+            }
+            length = 0;
+          } else if (length > 0 || draw(3) == 0) {
+            if (length % page == 0) {
+              if (unused.empty() && ++refused > 0) continue;  // the request waits
+              const auto chosen = unused.begin() + draw(unused.size());
+              write_integer(DType::i32, arrays["block_table"].data, b * max_pages + length / page, *chosen);
+              unused.erase(chosen);
+              ++reused;
+            }
+            const std::int64_t slot = arrays.integer("block_table", b * max_pages + length / page) * page + length % page;
+            for (const char* name : {"k", "v"})
+              for (std::int64_t i = 0; i < row; ++i)
+                write_element(DType::f16, arrays[name].data, slot * row + i, static_cast<double>(draw(4001)) / 1000 - 2);
+            ++length;
+          }
+          write_integer(DType::i32, arrays["kv_lengths"].data, b, length);
+        }
+        const CheckResult check = launch(c, executable, arrays);
+        ASSERT_TRUE(check.passed) << c.text() << " step " << step << ": " << check.first_failure;
+        if (step % 40 != 0) continue;
+        std::vector<double> together;
+        for (std::int64_t i = 0; i < arrays["o"].info.elements(); ++i) together.push_back(arrays.real("o", i));
+        for (std::int64_t b = 0; b < batch; ++b) {
+          for (std::int64_t other = 0; other < batch; ++other)
+            write_integer(DType::i32, arrays["kv_lengths"].data, other,
+                          other == b ? lengths[static_cast<std::size_t>(b)] : 0);
+          EXPECT_TRUE(launch(c, executable, arrays).passed);
+          for (std::int64_t i = b * 2 * row; i < (b + 1) * 2 * row; ++i)
+            EXPECT_EQ(arrays.real("o", i), together[static_cast<std::size_t>(i)]) << "request " << b << ", step " << step;
+        }
+        for (std::int64_t b = 0; b < batch; ++b)
+          write_integer(DType::i32, arrays["kv_lengths"].data, b, lengths[static_cast<std::size_t>(b)]);
+      }
+      EXPECT_GT(reused, 20 * pages);
+      EXPECT_GT(refused, 10);
     });
 }
 

@@ -78,12 +78,12 @@ TEST_F(AttentionWgmmaHost, DetectsMissingAndLateWaits) {
   ASSERT_EQ(cases.size(), 1U);
   test::expect_detected(cases[0],
                         {
-                            {"barrier_wait(barriers.q_come(q_stage.index), q_stage.parity);", ""},
-                            {"barrier_wait(barriers.k_come(k_stage.index), k_stage.parity);", ""},
-                            {"barrier_wait(barriers.v_come(v_stage.index), v_stage.parity);", ""},
-                            {"barrier_wait(barriers.k_free(stage), k_stage.parity ^ 1);", ""},
-                            {"barrier_wait(barriers.v_free(stage), v_stage.parity ^ 1);", ""},
-                            {"if (lane == 0) barrier_arrive(barriers.k_free(k_stage.index));", ""},
+                            {"barrier_wait(barriers.q_full(q_stage.index), q_stage.parity);", ""},
+                            {"barrier_wait(barriers.k_full(k_stage.index), k_stage.parity);", ""},
+                            {"barrier_wait(barriers.v_full(v_stage.index), v_stage.parity);", ""},
+                            {"barrier_wait(barriers.k_empty(stage), k_stage.parity ^ 1);", ""},
+                            {"barrier_wait(barriers.v_empty(stage), v_stage.parity ^ 1);", ""},
+                            {"if (lane == 0) barrier_arrive(barriers.k_empty(k_stage.index));", ""},
                             {"wgmma_wait<1>(scores);", ""},
                             {"wgmma_wait<pending>(output);", ""},
                             {"wgmma_wait<pending>(output);", "wgmma_wait<pending + 1>(output);"},

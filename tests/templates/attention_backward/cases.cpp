@@ -49,7 +49,7 @@ std::vector<Problem> backward_problems(bool tensor_cores) {
             dtype,
         "seq_q=70,seq_kv=50,head_dim=40,head_dim_v=24,layout=bhsd,heads=2,dq_alignment=2,dv_alignment=2,dout_alignment=2" +
             other,
-        // A gradient that all positions share, such as that of a sum.
+        // A gradient that all positions share, such as the gradient of a sum.
         "seq_q=70,seq_kv=90,head_dim=64,heads=2,batch=2,dout_seq_stride=0,dout_head_stride=0,dout_batch_stride=0" + other,
         // Gradients are added to what the arrays hold.
         "seq_q=150,seq_kv=190,head_dim=64,heads=4,kv_heads=2,batch=2,accumulate=1,dlse=1,causal=bottom-right" + dtype,

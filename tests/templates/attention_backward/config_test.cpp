@@ -34,8 +34,8 @@ TEST(AttentionBackwardConfig, TwoKernelsAreTheDefaultOfWideHeadsAndOfFewBlocks) 
   EXPECT_EQ(default_of("batch=2,heads=8,seq_q=8192,head_dim=256,dropout=0.1"), one);
   EXPECT_EQ(default_of("batch=2,heads=8,seq_q=8192,head_dim=256,dropout=0.1,deterministic=1"), two);
   EXPECT_EQ(default_of("heads=8,seq_q=1024,head_dim=256,dropout=0.1"), two + ",dq_tile_q=64");
-  // Up to head_dim 128: where the blocks of both kernels run at the same time, or under a causal mask those of the first
-  // one.
+  // Up to head_dim 128: where the blocks of both kernels run at the same time, or under a causal mask the blocks of the
+  // first kernel.
   const auto are_two = [&](const std::string& fields) { return default_of(fields).find("kernels=2") != std::string::npos; };
   const std::string causal = ",causal=bottom-right";
   EXPECT_TRUE(are_two("heads=8,seq_q=1024,head_dim=128"));

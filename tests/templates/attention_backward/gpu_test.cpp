@@ -78,7 +78,7 @@ TEST_P(AttentionBackwardGpuParts, SearchSpacesOfOptions) {
 
 INSTANTIATE_TEST_SUITE_P(All, AttentionBackwardGpuParts, testing::Range(std::size_t{0}, parts));
 
-// Kernels with wgmma of which one computes dk and dv and the other one dq.
+// Two wgmma kernels: one computes dk and dv, the other one dq.
 TEST_F(AttentionBackwardGpu, TwoKernels) {
   if (name(device().info().arch) != "sm_90a") GTEST_SKIP() << "wgmma is sm_90a's";
   const std::string gradients = "roles=gradients,tile_q=64,stages=2,ahead=1", keys = "roles=keys,tile_q=64,stages=2,ahead=";

@@ -75,7 +75,7 @@ class AttentionBackwardLargeSumsGpu : public test::GpuKernels {
     }
   }
 
-  /// Compares dq of a query with float64; the formulas are those of attention_backward.h.
+  /// Compares dq of a query with float64, by the formulas of attention_backward.h.
   void check_row(std::int64_t head, std::int64_t query) const {
     const float* const q = at("q", head, query);
     const float* const o = &inputs_.at("o")[static_cast<std::size_t>((query * heads + head) * head_dim % period)];

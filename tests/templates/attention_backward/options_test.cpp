@@ -18,7 +18,7 @@ namespace {
 
 using test::Case;
 
-/// Fields that differ from those of a small grouped problem.
+/// Fields that differ from a small grouped problem.
 struct Option {
   std::string fields;
   std::vector<std::pair<const char*, std::string>> texts{};  ///< fields whose values are source code
@@ -193,7 +193,7 @@ TEST_F(AttentionBackwardOptionsHost, InWgmma) {
   verify_covering(cases);
 }
 
-// The mask depends on seed, batch, head, query and key alone: the reference's mask is that of every configuration.
+// The mask depends on seed, batch, head, query and key alone: every configuration has the reference's mask.
 TEST_F(AttentionBackwardOptionsHost, DropoutMaskOfEveryConfiguration) {
   std::vector<Case> cases;
   std::uint64_t seed = 5;

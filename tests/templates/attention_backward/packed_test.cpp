@@ -68,8 +68,8 @@ class AttentionBackwardPacked : public test::HostKernels {
     return arrays;
   }
 
-  /// Expects the poison in a gradient of the sequences of this parity, the same bits in those of the others, and nothing
-  /// written to the tail.
+  /// Expects the poison in a gradient of the sequences of this parity, the same bits as without poison in the others, and
+  /// nothing written to the tail.
   static void compare(const Case& c, const char* name, const AttentionArraysOnHost& clean,
                       const AttentionArraysOnHost& poisoned, std::int64_t parity) {
     const std::span<const std::int32_t> starts = name[1] == 'q' ? q_starts : kv_starts;

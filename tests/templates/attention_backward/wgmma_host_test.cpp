@@ -69,12 +69,12 @@ TEST_F(AttentionBackwardWgmmaHost, DetectsMissingAndLateWaitsOfOrderedSums) {
       test::case_of("attention_backward", "seq_q=500,seq_kv=400,head_dim=128,deterministic=1", hopper_, "kernels=1");
   test::expect_detected(ordered,
                         {
-                            {"barrier_wait(barriers.sums_come(stage), parity);", ""},
-                            {"barrier_arrive(barriers.sums_free(stage));", ""},
-                            {"if (lane == 0) barrier_arrive(barriers.sums_come(sums.index));", ""},
+                            {"barrier_wait(barriers.sums_full(stage), parity);", ""},
+                            {"barrier_arrive(barriers.sums_empty(stage));", ""},
+                            {"if (lane == 0) barrier_arrive(barriers.sums_full(sums.index));", ""},
                             {"store_wait_read<0>();", ""},
-                            {"barrier_wait(barriers.dout_free(stage.index), stage.parity);", ""},
-                            {"barrier_wait(barriers.q_free(stage.index), stage.parity);", ""},
+                            {"barrier_wait(barriers.dout_empty(stage.index), stage.parity);", ""},
+                            {"barrier_wait(barriers.q_empty(stage.index), stage.parity);", ""},
                             {"add_relaxed(this->counter(part), 1);", ""},
                         },
                         device_, compiler_);
@@ -133,8 +133,8 @@ TEST_F(AttentionBackwardWgmmaHost, Clusters) {
   verify_covering(cases);
 }
 
-// Two kernels, one of which computes dq: of all tiles, with K/V tiles that one of a block's warpgroups does not see, queries
-// that see no keys, sequences that end within a tile, and every option that the other kernels have.
+// Two kernels, with dq in the second one: all tiles, K/V tiles that one of a block's warpgroups does not see, queries that
+// see no keys, sequences that end within a tile, and every option that the other kernels have.
 TEST_F(AttentionBackwardWgmmaHost, TwoKernels) {
   constexpr const char* blocks =
       "__device__ bool mask_mod(int, int h, int q, int k, const Aux&) { return q / 128 == k / 128 + h; }";
@@ -186,10 +186,10 @@ TEST_F(AttentionBackwardWgmmaHost, DetectsMissingAndLateWaitsOfTheKernelForDq) {
                  Config{parse_fields("variant=wgmma,roles=keys,tile_q=64,stages=2,ahead=0,kernels=2", "config")}};
   test::expect_detected(two,
                         {
-                            {"barrier_wait(barriers.q_come(), 0);", ""},
-                            {"barrier_wait(barriers.dout_come(), 0);", ""},
-                            {"barrier_wait(barriers.v_free(v_stage.index), v_stage.parity ^ 1);", ""},
-                            {"barrier_wait(barriers.k_free(k_stage.index), k_stage.parity ^ 1);", ""},
+                            {"barrier_wait(barriers.q_full(), 0);", ""},
+                            {"barrier_wait(barriers.dout_full(), 0);", ""},
+                            {"barrier_wait(barriers.v_empty(v_stage.index), v_stage.parity ^ 1);", ""},
+                            {"barrier_wait(barriers.k_empty(k_stage.index), k_stage.parity ^ 1);", ""},
                             {"if (more) now = await_keys(tiles, now.index - 1);", "--now.index;"},
                             {"wgmma_wait<1>(dq);", ""},
                             {"wgmma_wait<0>(gradients);", ""},

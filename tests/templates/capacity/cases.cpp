@@ -54,7 +54,7 @@ std::string fields_of(const Op& op, std::int64_t cols, bool padded, const char* 
   return fields + (*op.options == 0 ? "" : ",") + op.options;
 }
 
-/// In the default configuration, or in that of a variant.
+/// In the default configuration, or a variant's.
 Case in_capacity(std::string_view op, const std::string& fields, const DeviceInfo& device, const std::string& config = {}) {
   const Problem problem = normalized(op, fields);
   const Config by_default = find_op(op).parse(problem)->capacity_config(device).value();

@@ -152,7 +152,7 @@ TEST(Capacity, WidthsOfF64ShareKernels) {
 TEST(Capacity, BucketsBeginAfterTheOneBefore) {
   std::set<std::int64_t> buckets;
   for (std::int64_t cols = 1; cols <= 131072; ++cols) {
-    const std::int64_t capacity = row::capacity_of(cols), least = row::least_cols_of(capacity);
+    const std::int64_t capacity = row::capacity_of(cols), least = row::min_cols_of(capacity);
     ASSERT_LE(least, cols);
     ASSERT_LE(cols, capacity);
     ASSERT_EQ(row::capacity_of(least), capacity) << cols;
@@ -185,15 +185,15 @@ TEST(Capacity, AWidthHasTheCapacityOfItsBucket) {
 TEST(Capacity, RowsOfWholeVectorsBeginAtAVector) {
   row::Shape shape;
   shape.input = shape.output = DType::f16;
-  const auto least_cols = [&](std::int64_t cols, std::int64_t stride) {
+  const auto min_cols = [&](std::int64_t cols, std::int64_t stride) {
     shape.cols = cols;
     shape.in[0] = shape.out = {stride, 16, {}};
-    return shape.with_capacity().least_cols;
+    return shape.with_capacity().min_cols;
   };
-  EXPECT_EQ(least_cols(24, 24), 24);
-  EXPECT_EQ(least_cols(40, 40), 40);
-  EXPECT_EQ(least_cols(23, 24), 17);
-  EXPECT_EQ(least_cols(39, 39), 32);
+  EXPECT_EQ(min_cols(24, 24), 24);
+  EXPECT_EQ(min_cols(40, 40), 40);
+  EXPECT_EQ(min_cols(23, 24), 17);
+  EXPECT_EQ(min_cols(39, 39), 32);
 }
 
 TEST(Capacity, BucketsOfUnalignedRowsFollowEachOther) {
@@ -207,9 +207,9 @@ TEST(Capacity, BucketsOfUnalignedRowsFollowEachOther) {
       ASSERT_TRUE(shape.shifted());
       const row::Shape seen = shape.with_capacity();
       ASSERT_LE(shape.cols, seen.cols);
-      ASSERT_LE(seen.least_cols, shape.cols);
+      ASSERT_LE(seen.min_cols, shape.cols);
       if (shape.cols > end) {
-        ASSERT_EQ(seen.least_cols, end + 1);
+        ASSERT_EQ(seen.min_cols, end + 1);
         end = seen.cols;
       }
       ASSERT_EQ(seen.cols, end) << shape.cols;

@@ -124,7 +124,7 @@ TEST(StridedCrossEntropy, ProblemsToVerifyHaveTheSameSource) {
     const ParsedProblemPtr parsed = find_op(problem.op).parse(problem);
     const ParsedProblemPtr small = find_op(problem.op).parse(parsed->verification_problem());
     const Config config = parsed->default_config(strided_hopper());
-    if (config.variant() == "split") continue;  // its number of blocks depends on that of the positions
+    if (config.variant() == "split") continue;  // its number of blocks depends on the number of positions
     EXPECT_EQ(render(*small, config), render(*parsed, config)) << problem.text();
   }
 }

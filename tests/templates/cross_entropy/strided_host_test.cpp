@@ -61,7 +61,7 @@ TEST_F(StridedCrossEntropyHost, EveryVariant) {
   verify_covering(cases);
 }
 
-// The losses of (rows, cols, inner) are those of the same logits as rows of adjacent columns, and so are the gradients.
+// Losses and gradients of (rows, cols, inner) equal those for the same logits as rows of adjacent columns.
 TEST_F(StridedCrossEntropyHost, AgreesWithAdjacentColumns) {
   constexpr std::int64_t rows = 3, cols = 30, inner = 4;
   const char* const options = ",reduction=none,gradient=separate,nll=1,argmax=1,label_smoothing=0.1";

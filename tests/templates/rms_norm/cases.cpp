@@ -61,8 +61,7 @@ std::vector<Problem> f64_rms_norm_problems(std::int64_t rows) {
 std::vector<Case> long_f64_rms_norm_cases(const DeviceInfo& device) {
   std::vector<Case> cases;
   for (const char* config :
-       {"variant=hybrid", "variant=cluster,blocks_per_row=4", "variant=grid", "variant=two_pass,threads=256,unroll=4",
-        "variant=split,threads=64,unroll=1,blocks_per_row=37"}) {
+       {"variant=hybrid", "variant=cluster,blocks_per_row=4", "variant=grid", "variant=two_pass,threads=256,unroll=4"}) {
     try {
       cases.push_back(case_of("rms_norm", "rows=16,cols=20001,dtype=f64,weight=1,rstd=1", device, config));
     } catch (const Error&) {
@@ -92,11 +91,9 @@ std::vector<Case> long_rms_norm_cases(const DeviceInfo& device) {
       {"rows=16,cols=50257,dtype=bf16,weight=1,rstd=1",  // shifted rows
        {"variant=hybrid", "variant=cluster,blocks_per_row=4", "variant=two_pass,threads=1024,unroll=4"}},
       {"rows=16,cols=40003,dtype=f16,out_dtype=f32,weight=1,weight_dtype=f32,eps=0",
-       {"variant=cluster,blocks_per_row=16", "variant=split,threads=64,unroll=1,blocks_per_row=37",
-        "variant=two_pass,threads=128,unroll=1"}},
-      {"rows=16,cols=40000,y_alignment=8,rstd=1,weight=1,weight_offset=1",
-       {"variant=split", "variant=grid", "variant=two_pass,threads=352"}},
-      {"rows=16,cols=32768,in_place=1,rstd=1", {"variant=cluster", "variant=split", "variant=hybrid", "variant=two_pass"}},
+       {"variant=cluster,blocks_per_row=16", "variant=two_pass,threads=128,unroll=1"}},
+      {"rows=16,cols=40000,y_alignment=8,rstd=1,weight=1,weight_offset=1", {"variant=grid", "variant=two_pass,threads=352"}},
+      {"rows=16,cols=32768,in_place=1,rstd=1", {"variant=cluster", "variant=hybrid", "variant=two_pass"}},
       {"rows=17,cols=8200", {"variant=block", "variant=hybrid,threads=256"}},
       // Several rows for each group of a grid, and for each block.
       {"rows=19,cols=14008,dtype=bf16,rstd=1",

@@ -1,4 +1,4 @@
-// Bounds of reductions whose terms are far from certain, such as those that topk carries along for columns that may be
+// Bounds of reductions whose terms are far from certain, such as values that topk carries along for columns that may be
 // chosen or not: every choice of columns lies within them.
 
 #include <gtest/gtest.h>

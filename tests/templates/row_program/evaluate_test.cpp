@@ -101,6 +101,39 @@ TEST(RowProgramEvaluate, SoftCrossEntropyIsItsFormula) {
     }
 }
 
+// Attention over keys 0 to 4 and 5 to 8 gives attention over all, in both units of lse.
+TEST(RowProgramEvaluate, MergeAttentionIsAttentionOverAllKeys) {
+  const Program program = with_dtype(parse(shipped_program("merge_attention")), Type::f32);
+  const std::array<double, 9> scores{1, -3, 40, 2, 0.5, 39, 41, -100, 3};
+  const auto attention = [&](std::size_t begin, std::size_t end, double unit) {
+    double weights = 0, weighted = 0;
+    for (std::size_t key = begin; key < end; ++key) {
+      weights += std::exp(scores[key] - 41);
+      weighted += std::exp(scores[key] - 41) * static_cast<double>(key);  // the value of a key is its number
+    }
+    return std::pair(weighted / weights, (41 + std::log(weights)) / unit);
+  };
+  for (const double unit : {1.0, static_cast<double>(std::log(2.0F))}) {
+    const auto [o0, lse0] = attention(0, 5, unit);
+    const auto [o1, lse1] = attention(5, 9, unit);
+    const auto [o, lse] = attention(0, 9, unit);
+    const std::array<std::vector<double>, 4> inputs{{{o0}, {o1}, {lse0}, {lse1}}};
+    const std::vector<std::span<const double>> spans(inputs.begin(), inputs.end());
+    const auto row = Evaluator(program, 1, 1, std::vector<double>{unit}).row(0, spans);
+    EXPECT_NEAR(row[0].elements[0].value, o, 1e-13 * o);
+    EXPECT_NEAR(row[1].elements[0].value, lse, 1e-13 * lse);
+  }
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const auto of = [&](double o0, double o1, double lse0, double lse1) {
+    const std::vector<OutputRow> row = evaluated(program, 1, 0, {{o0}, {o1}, {lse0}, {lse1}});
+    return std::pair(row[0].elements[0].value, row[1].elements[0].value);
+  };
+  EXPECT_EQ(of(2, nan, 5, -inf), std::pair(2.0, 5.0)) << "no keys in the second set";
+  EXPECT_EQ(of(nan, 3, -inf, -1e30), std::pair(3.0, -1e30));
+  EXPECT_EQ(of(nan, nan, -inf, -inf), std::pair(0.0, -inf)) << "no keys";
+  EXPECT_TRUE(std::isnan(of(nan, 3, 1, 1).first));
+}
+
 TEST(RowProgramEvaluate, SpecialValuesAreThoseOfPyTorch) {
   const Program program = with_dtype(parse("in x : f32[row, col]; max m = x; min n = x; lse l = x; sum s = x; argmax i = x\n"
                                            "argmin j = x; count c = x > 0; any a = x > 5; all b = x > -5; moments u, v = x\n"

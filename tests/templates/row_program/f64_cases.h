@@ -7,7 +7,7 @@
 
 namespace tunesmith::test {
 
-/// Returns programs with arrays of f64 next to those of other types, of every kind.
+/// Returns programs of every kind with arrays of f64 next to arrays of other types.
 const std::vector<NamedProgram>& f64_row_programs();
 
 /// Returns these and the programs of row_programs() with `float` arrays of f64, in every variant that the device has.

@@ -1,4 +1,4 @@
-// Sums of which one term is not 0: which are recognized, and what their kernels compute in every variant.
+// Sums with one term that is not 0: which are recognized, and what their kernels compute in every variant.
 
 #include <gtest/gtest.h>
 

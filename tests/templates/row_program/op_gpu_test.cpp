@@ -171,7 +171,7 @@ TEST_F(RowProgramGpu, SoftmaxAsAProgramIsAsAccurateAsSoftmax) {
   EXPECT_GT(largest, 0.3);  // the check found real rounding errors
 }
 
-// Equal bits in every configuration, and those of the host: a function of the seed, the row and the column alone.
+// Equal bits in every configuration and on the host: a function of the seed, the row and the column alone.
 TEST_F(RowProgramGpu, RandomNumbersDoNotDependOnTheConfiguration) {
   constexpr std::int64_t rows = 300, cols = 777;
   const std::string text =

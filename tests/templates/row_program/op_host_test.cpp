@@ -53,7 +53,7 @@ TEST_F(RowProgramHost, ArraysOfAnyStrides) {
   verify_all(cases);
 }
 
-// The results are those of contiguous arrays, bit by bit: two inputs and two outputs, each with a layout of its own.
+// The results equal those for contiguous arrays, bit by bit: two inputs and two outputs, each with a layout of its own.
 TEST_F(RowProgramHost, StridesDoNotChangeResults) {
   constexpr int rows = 3, cols = 21, inner = 5;
   struct Strides {
@@ -101,7 +101,7 @@ TEST_F(RowProgramHost, StridesDoNotChangeResults) {
   }
 }
 
-// Each position is a row: the same numbers as those of the transposed array, with random numbers of the same rows.
+// Each position is a row: the same numbers as for the transposed array, with random numbers of the same rows.
 TEST_F(RowProgramHost, APositionIsARow) {
   constexpr int rows = 3, cols = 21, inner = 5;
   const std::string text =

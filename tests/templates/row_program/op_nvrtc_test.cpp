@@ -114,8 +114,8 @@ TEST_F(RowProgramNvrtc, CasesOfF64Compile) {
   for (const test::Case& c : test::f64_strided_row_program_cases(generic_device(arch)))
     sources.push_back(source_of(c, arch));
   EXPECT_GE(sources.size(), 200U);
-  constexpr int most_spilled_bytes = 1024;  // gradients hold twice the registers of f32
-  compile_covering(sources, most_spilled_bytes);
+  constexpr int max_spilled_bytes = 1024;  // gradients hold twice the registers of f32
+  compile_covering(sources, max_spilled_bytes);
 }
 
 TEST_F(RowProgramNvrtc, EveryVariantOfF64CompilesForEveryArchitectureThatHasIt) {
@@ -269,7 +269,7 @@ TEST_F(RowProgramNvrtc, ResidentRowsAreReadAndWrittenOnce) {
   EXPECT_EQ(count_of(softmax, "st.global."), 8U);
 }
 
-// A sum of one term is one load more, after those of the row, and nothing for each column.
+// A sum of one term is one load more, after the row's loads, and nothing for each column.
 TEST_F(RowProgramNvrtc, ASumOfOneTermIsOneLoad) {
   const Arch arch = parse_arch("sm_90a");
   const std::string config = "variant=block,threads=64,min_blocks=18,registers=packed,load=streaming,store=plain";

@@ -90,8 +90,8 @@ TEST_F(RowProgramHost, TopkIsThatOfASortInEveryVariant) {
   EXPECT_GE(tried, 100U);
 }
 
-// Soft labels in every variant: the losses and gradients of torch.nn.functional.cross_entropy, those of masked classes and
-// of rows without a finite logit included.
+// Soft labels in every variant: the losses and gradients of torch.nn.functional.cross_entropy, masked classes and rows
+// without a finite logit included.
 TEST_F(RowProgramHost, SoftCrossEntropyIsThatOfPyTorchInEveryVariant) {
   constexpr int rows = 7, cols = 203;
   const std::vector<const char*> configs{"variant=warp,lanes=8,threads=64",

@@ -32,7 +32,7 @@ Problem laid_out(std::string_view op, std::int64_t rows, std::int64_t cols, DTyp
   return normalized(op, fields + (options.empty() ? "" : "," + options));
 }
 
-/// Returns options of forward and backward. Masks with three levels are those of attention: (batch, 2 heads, 3 queries).
+/// Returns options of forward and backward. Masks with three levels, as in attention: (batch, 2 heads, 3 queries).
 std::vector<std::string> shared_options(std::int64_t cols) {
   const std::string stride = std::to_string(cols + 3), of_head = std::to_string(3 * (cols + 3));
   return {"scale=0.125",

@@ -114,7 +114,7 @@ TEST(SoftmaxDefault, LongerRowsWithoutAlignmentHaveNarrowAccesses) {
 }
 
 // Few vectors in each lane, or a row of an odd number of 16 bytes begins in the middle of a sector (row/NOTES.md, "Short
-// rows: lanes"). Losses exchange more, and so take more; those of up to 2048 columns with their gradient are blocks of 64
+// rows: lanes"). Losses exchange more, and so take more; with their gradient and up to 2048 columns they are blocks of 64
 // threads.
 TEST(SoftmaxDefault, ShortAlignedRowsHaveFewVectorsInEachLane) {
   expect(default_of, "rows=262144,",

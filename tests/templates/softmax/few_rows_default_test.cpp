@@ -92,16 +92,16 @@ TEST(SoftmaxDefault, FewRowsThatAreReadOnce) {
             {"cross_entropy", "rows=64,cols=128256", "variant=two_pass,"}});
 }
 
-// Blocks of a grid hold all rows at once, or those of a wave, and fill the device.
+// Blocks of a grid hold all rows at once, or the rows of a wave, and fill the device.
 TEST(SoftmaxDefault, FewLongRowsFillTheDevice) {
   const auto expect_use = [](const char* name, const std::string& fields, const Config& config, std::int64_t rows,
-                             int most_waves, double least_use) {
+                             int max_waves, double min_use) {
     ASSERT_EQ(config.variant(), "grid") << name << " " << fields << ": " << config.text();
     const row::TypedConfig typed = row::TypedConfig::parse(config);
     const std::int64_t held = std::int64_t{typed.min_blocks} * h100().sm_count, groups = held / typed.blocks_per_row;
     const std::int64_t waves = (rows + groups - 1) / groups;
-    EXPECT_LE(waves, most_waves) << name << " " << fields << ": " << config.text();
-    EXPECT_GE(static_cast<double>(rows * typed.blocks_per_row), least_use * static_cast<double>(held * waves))
+    EXPECT_LE(waves, max_waves) << name << " " << fields << ": " << config.text();
+    EXPECT_GE(static_cast<double>(rows * typed.blocks_per_row), min_use * static_cast<double>(held * waves))
         << name << " " << fields << ": " << config.text();
   };
   const struct {

@@ -81,7 +81,7 @@ TEST(StridedSoftmax, ProblemsToVerifyHaveTheSameSource) {
     const ParsedProblemPtr small = find_op(problem.op).parse(parsed->verification_problem());
     EXPECT_LE(small->arrays()[0].elements(), std::max<std::int64_t>(parsed->arrays()[0].elements(), 1 << 22));
     const Config config = parsed->default_config(device);
-    if (config.variant() == "split") continue;  // its number of blocks depends on that of the positions
+    if (config.variant() == "split") continue;  // its number of blocks depends on the number of positions
     EXPECT_EQ(render(*small, config), render(*parsed, config)) << problem.text();
   }
 }

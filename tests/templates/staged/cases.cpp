@@ -91,7 +91,7 @@ std::vector<Case> staged_options(const DeviceInfo& device) {
       add("cross_entropy", std::string("rows=77,dtype=bf16,reduction=none,cols=") + cols + "," + more);
   add("cross_entropy_shard", "rows=77,cols=37,vocab_start=3,vocab_size=2000");
   for (const char* program : {"add_rms_norm", "softmax_dropout", "add_rms_norm_e4m3", "layer_norm_i8", "topk_gate", "geglu",
-                              "cosine_similarity", "soft_cross_entropy"})
+                              "cosine_similarity", "soft_cross_entropy", "merge_attention"})
     for (const char* cols : {"37", "38"})
       for (const char* dtype : {"f32", "bf16"})
         add(program, std::string("rows=77,cols=") + cols + ",dtype=" + dtype +

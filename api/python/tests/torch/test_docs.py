@@ -1,4 +1,4 @@
-"""The examples of docs/python.md with PyTorch, on CPU tensors."""
+"""The examples of the pages in docs/ with PyTorch, on CPU tensors."""
 
 from __future__ import annotations
 
@@ -57,6 +57,17 @@ def test_the_readmes_ten_lines() -> None:
     assert names["o"].isfinite().all()
     torch.testing.assert_close(names["loss"], torch.nn.functional.cross_entropy(hidden @ weight.T, torch.arange(6)))
     assert hidden.grad is not None and weight.grad is not None
+
+
+def test_the_page_on_serving() -> None:
+    from test_paged import close, expected_of, small
+
+    (block,) = blocks(ROOT / "docs" / "serving.md")["From PyTorch"]
+    q, cache = small()
+    starts = torch.arange(len(q) + 1, dtype=torch.int32)
+    names = {"q": q, "packed": q.flatten(0, 1), "kv_cache": torch.stack([cache.k, cache.v], 1), "starts": starts}
+    exec(block, {**names, "block_table": cache.table, "kv_lengths": cache.lengths}, names)
+    close(names["o"].unsqueeze(1), expected_of(q, cache), torch.float32)
 
 
 def test_score_mod_and_mask_mod() -> None:

@@ -9,8 +9,8 @@ import tunesmith.torch as tt
 
 EPS = 2.0**-52
 # Tolerances of the difference of two results. softmax: rounding x - max > -8 changes exp by 2 EPS of it, and there are a
-# few more roundings of EPS / 2: 8 EPS. rms_norm has up to 8 of those (templates/rms_norm/reference.cpp), and PyTorch's
-# longer sum more: 16 EPS. Terms of gradients cancel: 64 EPS, or 256 EPS for those of rms_norm, and as much absolutely.
+# few more roundings of EPS / 2: 8 EPS. rms_norm has up to 8 roundings (templates/rms_norm/reference.cpp), and PyTorch's
+# longer sum more: 16 EPS. Terms of gradients cancel: 64 EPS, or 256 EPS for rms_norm, and as much absolutely.
 
 
 @pytest.mark.parametrize("function", ["softmax", "log_softmax"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 
 import pytest
 import torch
 from gpu_support import close, needs_gpu
 from sample_table import Sample
+from test_paged import expected_of, small
 
 import tunesmith
 import tunesmith.torch as tt
@@ -75,6 +77,21 @@ def test_samples_in_a_graph(sample: Sample) -> None:
     graph.replay()
     torch.cuda.synchronize()
     sample.check(found, late)
+
+
+def test_a_graph_of_paged_attention_reads_lengths_and_tables_anew() -> None:
+    q, cache = small(dtype=torch.bfloat16)
+    on_gpu = [one.cuda() for one in (q, cache.k, cache.v, cache.table, cache.lengths)]
+    tt.paged_attention(*on_gpu)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        o = tt.paged_attention(*on_gpu)
+    for lengths, order in (((9, 0, 15), (0, 1, 2)), ((0, 0, 0), (0, 1, 2)), ((7, 0, 9), (2, 1, 0))):
+        later = dataclasses.replace(cache, table=cache.table[list(order)], lengths=torch.tensor(lengths, dtype=torch.int32))
+        on_gpu[3].copy_(later.table)
+        on_gpu[4].copy_(later.lengths)
+        graph.replay()
+        close(o.cpu(), expected_of(q, later), 24)
 
 
 def test_a_capture_without_a_warm_up_says_so() -> None:

@@ -9,6 +9,7 @@ import torch
 
 import tunesmith.torch as tt
 from tunesmith.torch.layouts import classes_of
+from tunesmith.torch.losses import FORWARD
 
 COLS = 24
 # Losses of about 4 and gradients below 1: a few roundings of float32 in sums of at most 40 terms.
@@ -144,7 +145,8 @@ def test_logits_are_not_copied() -> None:
     assert gradient.stride() == logits.movedim(1, -1).stride()
 
 
-CE = ("mean", -100, 0.0, 0.0, 0.0, 1.0)
+#: The options of the operators, at their defaults.
+CE = FORWARD.values()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -165,7 +167,7 @@ def test_operators_of_strided_logits(shape: tuple[int, ...]) -> None:
     logits = torch.randn(shape).movedim(1, -1).requires_grad_()
     target = torch.randint(COLS, classes_out(shape))
     torch.library.opcheck(torch.ops.tunesmith.cross_entropy.default, (logits, target, None, *CE))
-    rest = (torch.full(target.shape, 4.0), torch.ones(()), torch.randn(target.shape), None)
+    rest = (torch.full(target.shape, 4.0), torch.ones(()), None, torch.randn(target.shape))
     operator = torch.ops.tunesmith.cross_entropy_backward.default
     torch.library.opcheck(operator, (logits.detach(), target, *rest, *CE))
 

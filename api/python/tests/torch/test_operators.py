@@ -11,12 +11,16 @@ import pytest
 import torch
 
 import tunesmith.torch as tt
+from tunesmith.torch import linear_losses, losses, vocab_parallel
+from tunesmith.torch.attention_operators import BACKWARD, FORWARD
+from tunesmith.torch.softmax import FORWARD as SOFTMAXES
 
 COLS = 24
+SOFTMAX = SOFTMAXES["softmax"]
 OPS = torch.ops.tunesmith
-CE = ("mean", -100, 0.0, 0.0, 0.0, 1.0)
-VARLEN = (6, 6, "none", -1, -1, None, 0.0)
-ATTENTION = ("bhsd", "none", -1, -1, None, 0.0, 0.0, "", "", "")
+CE = losses.FORWARD.values()
+LINEAR = {"dhidden": True, "dweight": True, "dbias": True}
+SHARD = {"vocab_start": COLS, "vocab_size": 2 * COLS}
 
 PER_HEAD = """__device__ float score_mod(float score, int b, int h, int q, int k, const Aux& aux) {
   return score + aux.bias[h];
@@ -33,86 +37,74 @@ def starts() -> torch.Tensor:
     return torch.tensor([0, 3, 9], dtype=torch.int32)
 
 
+def saved() -> tuple[torch.Tensor, ...]:
+    """Logits, targets, lse and dloss."""
+    return torch.randn(5, COLS), torch.arange(5), torch.full((5,), 4.0), torch.ones(())
+
+
 SAMPLES: dict[str, Any] = {
-    "softmax": lambda: (leaf(4, COLS), False, 1.0, False, False, torch.float32),
-    "softmax_backward": lambda: (torch.randn(4, COLS), torch.rand(4, COLS), False, 1.0, False, False, torch.float32),
-    "softmax_out": lambda: (torch.randn(4, COLS), False, 1.0, False, False, torch.empty(4, COLS)),
+    **dict.fromkeys(("softmax", "log_softmax"), lambda: (leaf(4, COLS), *SOFTMAX.values())),
+    **dict.fromkeys(
+        ("softmax_backward", "log_softmax_backward"),
+        lambda: (torch.randn(4, COLS), torch.rand(4, COLS), *SOFTMAX.values()),
+    ),
+    **dict.fromkeys(
+        ("softmax_out", "log_softmax_out"), lambda: (torch.randn(4, COLS), 1.0, False, False, torch.empty(4, COLS))
+    ),
     "rms_norm": lambda: (leaf(4, COLS), leaf(COLS), 1e-6, 0.0),
     "cross_entropy": lambda: (leaf(5, COLS), torch.arange(5), None, *CE),
-    "cross_entropy_backward": lambda: (
-        torch.randn(5, COLS),
-        torch.arange(5),
-        torch.full((5,), 4.0),
-        torch.ones(()),
-        torch.randn(5),
-        None,
-        *CE,
-    ),
+    "cross_entropy_backward": lambda: (*saved(), None, torch.randn(5), *CE),
     "linear_cross_entropy": lambda: (
-        *(leaf(5, 16), leaf(40, 16), torch.arange(5), leaf(40), None),
-        *(True, True, True),
-        *CE,
-        *(False, 1 << 30),
+        *(leaf(5, 16), leaf(40, 16), torch.arange(5), None, leaf(40)),
+        *linear_losses.FORWARD.values(**LINEAR),
     ),
     "linear_cross_entropy_backward": lambda: (
-        *(torch.randn(5, 16), torch.randn(40, 16), torch.arange(5), torch.randn(40), None, torch.ones(()), torch.ones(5)),
-        *(True, True, True),
-        *CE,
-        *(False, 1 << 30),
+        *(torch.randn(5, 16), torch.randn(40, 16), torch.arange(5), None, torch.ones(()), torch.randn(40), torch.ones(5)),
+        *linear_losses.BACKWARD.values(**LINEAR),
     ),
-    "cross_entropy_shard": lambda: (torch.randn(5, COLS), torch.arange(5), COLS, 2 * COLS, *CE),
-    "cross_entropy_combine": lambda: (torch.rand(2 * 5, 8) + 1, torch.arange(5), COLS, 2 * COLS, *CE),
-    "cross_entropy_shard_backward": lambda: (
-        torch.randn(5, COLS),
-        torch.arange(5),
-        torch.full((5,), 4.0),
-        torch.ones(()),
-        COLS,
-        2 * COLS,
-        *CE,
+    "cross_entropy_shard": lambda: (torch.randn(5, COLS), torch.arange(5), *vocab_parallel.SHARD.values(**SHARD)),
+    "cross_entropy_combine": lambda: (
+        *(torch.rand(2 * 5, 8) + 1, torch.arange(5)),
+        *vocab_parallel.COMBINE.values(vocab_size=2 * COLS),
     ),
-    "attention": lambda: (leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), leaf(1, 2, 9, 16), None, None, None, [], *ATTENTION),
-    "attention_backward": lambda: (
-        *(torch.randn(1, 2, 9, 16) for _ in range(5)),
-        torch.full((1, 2, 9), 3.0),
-        None,
-        None,
-        None,
+    "cross_entropy_shard_backward": lambda: (*saved(), *vocab_parallel.BACKWARD.values(**SHARD)),
+    "attention": lambda: FORWARD.arguments(
+        {name: leaf(1, 2, 9, 16) for name in "qkv"}, FORWARD.values(layout="bhsd", causal="none")
+    ),
+    "attention, packed": lambda: FORWARD.arguments(
+        {name: leaf(9, 2, 16) for name in "qkv"} | {"cu_seqlens_q": starts(), "cu_seqlens_kv": starts()},
+        FORWARD.values(seq_q=6, seq_kv=6),
+    ),
+    "attention_backward": lambda: BACKWARD.arguments(
+        {name: torch.randn(1, 2, 9, 16) for name in ("q", "k", "v", "o", "dout")} | {"lse": torch.full((1, 2, 9), 3.0)},
+        BACKWARD.values(layout="bhsd", score_mod=PER_HEAD, aux="bias:f32[2]", daux="bias", deterministic=True),
         [torch.randn(2)],
-        *ATTENTION[:7],
-        PER_HEAD,
-        "",
-        "bias:f32[2]",
-        "bias",
-        True,
+    ),
+    "attention_backward, packed": lambda: BACKWARD.arguments(
+        {name: torch.randn(9, 2, 16) for name in ("q", "k", "v", "o", "dout")}
+        | {"lse": torch.full((2, 9), 3.0), "cu_seqlens_q": starts(), "cu_seqlens_kv": starts()}
+        | {"alibi_slopes": torch.randn(2), "sinks": torch.randn(2)},
+        BACKWARD.values(seq_q=6, seq_kv=6, dsinks=True, dslopes=True, deterministic=True),
     ),
     "row_program": lambda: ([leaf(4, COLS)], "in x : float[row, col]\nout y : float[row, col] = 2 * x", ""),
-    "attention_varlen": lambda: (leaf(9, 2, 16), leaf(9, 2, 16), leaf(9, 2, 16), starts(), starts(), None, None, *VARLEN),
-    "attention_varlen_backward": lambda: (
-        *(torch.randn(9, 2, 16) for _ in range(5)),
-        torch.full((2, 9), 3.0),
-        starts(),
-        starts(),
-        torch.randn(2),
-        torch.randn(2),
-        *VARLEN,
-        "alibi_slopes;sinks",
-        True,
-    ),
 }
+
+
+def operator_of(sample: str) -> str:
+    return sample.split(",")[0]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_opcheck(name: str) -> None:
     # The gradients of linear_cross_entropy are of the same call, so AOT autograd sees what eager sees.
-    torch.library.opcheck(getattr(OPS, name).default, SAMPLES[name]())
+    torch.library.opcheck(getattr(OPS, operator_of(name)).default, SAMPLES[name]())
 
 
 def test_every_operator_has_a_sample() -> None:
     defined = {
         name.split("::")[1].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("tunesmith::")
     }
-    assert defined == set(SAMPLES)
+    assert defined == {operator_of(name) for name in SAMPLES}
 
 
 def step(x: torch.Tensor, head: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
-"""Random calls (random_calls.py) for a bounded time: those of fixed seeds, then others.
+"""Random calls (random_calls.py) for a bounded time: fixed seeds, then others.
 
 TUNESMITH_RANDOM_SECONDS: for each of the two, default 30. TUNESMITH_RANDOM_SEED: the first of the others, default the time.
-A failure names its seed; a seed that failed once belongs into random_calls.txt.
+A failure names its seed; a seed that failed once belongs in random_calls.txt.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import tunesmith.torch as tt
+from tunesmith.torch.softmax import FORWARD
 
 # Half a unit in the last place, relative.
 EPS = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
@@ -92,7 +93,7 @@ def test_a_dimension_of_dense_images_takes_no_copy(layout: str, monkeypatch: pyt
     def refuse(tensor: torch.Tensor) -> torch.Tensor:
         raise AssertionError(f"a copy of a tensor with the strides {tensor.stride()}")
 
-    monkeypatch.setattr("tunesmith.torch.launching._plain", refuse)
+    monkeypatch.setattr("tunesmith.torch.launchers._plain", refuse)
     x = IMAGES[layout](torch.float32).requires_grad_()
     y = tt.softmax(x, 1)
     y.backward(torch.randn_like(y))  # of the same layout, as PyTorch's gradients
@@ -110,8 +111,7 @@ def test_a_dimension_with_out_in_place_and_compiled_fake_strides() -> None:
     close(x, exact)
     for layout in IMAGES.values():
         sample = layout(torch.float32).movedim(1, -1)
-        arguments = (sample, False, 1.0, False, False, torch.float32)
-        torch.library.opcheck(torch.ops.tunesmith.softmax.default, arguments)
+        torch.library.opcheck(torch.ops.tunesmith.softmax.default, (sample, *FORWARD["softmax"].values()))
 
 
 def test_options() -> None:
@@ -256,13 +256,16 @@ def test_the_gradient_of_a_weight_of_a_vector(compiled: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["softmax", "losses", "linear_losses", "rms_norm", "row_program", "vocab_parallel", "varlen"]
+    "name", ["softmax", "losses", "linear_losses", "rms_norm", "row_program", "vocab_parallel", "attention", "paged"]
 )
 def test_launchers_of_all_modules_are_bounded(name: str) -> None:
     import importlib
 
+    from tunesmith.torch.operators import Operator
+
     module = importlib.import_module(f"tunesmith.torch.{name}")
-    caches = [one for one in vars(module).values() if hasattr(one, "cache_info")]
+    values = [one.launcher if isinstance(one, Operator) else one for one in vars(module).values()]
+    caches = [one for one in values if hasattr(one, "cache_info")]
     assert caches and all(one.cache_parameters()["maxsize"] is not None for one in caches)
 
 

@@ -39,7 +39,7 @@ def work(rank: int, port: int, results: Any) -> None:
     tt.use_engine(tunesmith.Engine("host", mode="replay", system_caches=[]))
     losses = []
     for options in OPTIONS:
-        torch.manual_seed(7)  # equal logits in both processes, of which each takes its classes
+        torch.manual_seed(7)  # equal logits in both processes; each takes its classes
         whole = torch.randn(ROWS, WORLD * COLS)
         target = torch.randint(WORLD * COLS, (ROWS,))
         target[2] = options.get("ignore_index", -100)

@@ -20,6 +20,7 @@ from .flex import flex_attention, why_not_flex_attention
 from .launching import engine_of, use_engine
 from .linear_losses import linear_cross_entropy
 from .losses import cross_entropy
+from .paged import paged_attention
 from .rms_norm import rms_norm
 from .row_program import row_program, shipped
 from .sdpa import scaled_dot_product_attention, why_not_scaled_dot_product_attention
@@ -37,6 +38,7 @@ __all__ = [
     "flex_attention",
     "linear_cross_entropy",
     "log_softmax",
+    "paged_attention",
     "rms_norm",
     "row_program",
     "scaled_dot_product_attention",

@@ -6,24 +6,15 @@ from typing import Any
 
 import torch
 
-from ..mods import Mod, Traced, trace
-from .attention_fields import check_transforms, score_options
-from .attention_gradients import recorded, transformed
-from .attention_operators import prepare_attention
-from .launching import (
-    Gradient,
-    Launcher,
-    autocast_dtype,
-    by_options,
-    eager_launcher,
-    is_compiling,
-    is_eager,
-    is_transformed,
-    needs_grad,
-    one_line,
-)
+from ..mods import Mod
+from .attention_operators import FORWARD, attention_backward, cast, run_attention, score_options
+from .launchers import Gradient, Launcher, by_options, eager_launcher
+from .transforms import is_compiling
 
 __all__ = ["attention"]
+
+#: The tensors of eager calls.
+_EAGER = ("q", "k", "v", "alibi_slopes", "sinks")
 
 
 def attention(
@@ -59,53 +50,18 @@ def attention(
     and v are cast as torch's attention casts them.
     """
     if score_mod is None and mask_mod is None and not dropout and not is_compiling():
-        result = _eager(return_lse, layout, causal, window, scale, softcap)(q, k, v, alibi_slopes, sinks, None)
+        result = _eager(return_lse, layout, causal, window, scale, softcap)(q, k, v, alibi_slopes, sinks)
         if result is not NotImplemented:
             return result
-    dtype = autocast_dtype(q)
-    if dtype is not None:
-        q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
-    score, mask = trace(score_mod, "score_mod"), trace(mask_mod, "mask_mod")
-    options = _options(layout, causal, window, scale, softcap, dropout, score, mask)
+    q, k, v = cast(q, q, k, v)
     if not dropout:
         rng_state = None
     elif rng_state is None:
         rng_state = torch.randint(2**62, (2,), device=q.device)
-    arrays = [*score.arrays, *mask.arrays]
-    if is_transformed() and not arrays:
-        check_transforms("attention", alibi_slopes, sinks)
-        result = transformed(q, k, v, alibi_slopes, sinks, rng_state, arrays, *options)
-    elif is_eager(q, k, v, *arrays) and needs_grad(q, k, v, alibi_slopes, sinks, *arrays):
-        result = recorded(q, k, v, alibi_slopes, sinks, rng_state, *options, *arrays)
-    else:
-        result = torch.ops.tunesmith.attention(q, k, v, alibi_slopes, sinks, rng_state, arrays, *options)
+    tensors = {"q": q, "k": k, "v": v, "alibi_slopes": alibi_slopes, "sinks": sinks, "rng_state": rng_state}
+    options = {"layout": layout, **score_options(causal, window, scale, softcap), "dropout": float(dropout)}
+    result = run_attention("attention", tensors, options, score_mod, mask_mod)
     return tuple(result) if return_lse else result[0]
-
-
-def _options(
-    layout: str,
-    causal: bool | str,
-    window: tuple[int | None, int | None],
-    scale: float | None,
-    softcap: float,
-    dropout: float,
-    score: Traced,
-    mask: Traced,
-) -> tuple[Any, ...]:
-    """Return the options of the operators."""
-    return (
-        layout,
-        *score_options(causal, window, scale, softcap),
-        float(dropout),
-        one_line(score.source),
-        one_line(mask.source),
-        _aux(score, mask),
-    )
-
-
-def _aux(score: Traced, mask: Traced) -> str:
-    """Declare the arrays that the traced functions read."""
-    return ";".join([*score.declarations, *mask.declarations])
 
 
 @by_options
@@ -117,16 +73,18 @@ def _eager(
     scale: float | None,
     softcap: float,
 ) -> Launcher:
-    none = Traced("")
-    options = _options(layout, causal, window, scale, softcap, 0.0, none, none)
+    values = FORWARD.values(layout=layout, **score_options(causal, window, scale, softcap))
+    options = dict(zip(FORWARD.options, values, strict=True))
 
-    def gradient(*tensors: Any) -> Any:
-        *forward, dout = tensors
-        deterministic = torch.are_deterministic_algorithms_enabled()
-        return torch.ops.tunesmith.attention_backward(dout, *forward, None, [], *options, "", deterministic)[:3]
+    def gradient(*saved: Any) -> Any:
+        *tensors, dout = saved
+        gradients = attention_backward(dout, FORWARD.named((*_EAGER[:3], "o", "lse", *_EAGER[3:]), tensors, {}), options)
+        return gradients["q"], gradients["k"], gradients["v"]
 
-    recording = Gradient(3, 1, (0, 1, 2, 6, 7, 3, 4), gradient)
-    returned = 2 if return_lse else 1
     return eager_launcher(
-        "attention", prepare_attention(*options), not_in_autocast=True, returned=returned, gradient=recording
+        "attention",
+        FORWARD.prepare(values, _EAGER),
+        not_in_autocast=True,
+        returned=2 if return_lse else 1,
+        gradient=Gradient(3, 1, (0, 1, 2, 5, 6, 3, 4), gradient),
     )

@@ -1,143 +1,134 @@
-"""The operators attention and attention_backward."""
+"""The operators attention and attention_backward: of batches, of packed sequences, and over a paged cache."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from .attention_fields import fields_of, fields_of_gradients, gradients_of, names_of, output_shapes, split_list
-from .launching import Launcher, Prepared, by_options, call, launch, launcher, register_fake
+from ..mods import Mod, trace
+from .operators import Named, Operator, names_of
+from .texts import one_line
+from .transforms import autocast_dtype, is_transformed
 
-_LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
-_ARRAYS = "Tensor? alibi_slopes, Tensor? sinks, Tensor? rng_state, Tensor[] mod_arrays"
-_OPTIONS = (
-    "str layout, str causal, int window_left, int window_right, float? scale, float softcap, float dropout, "
-    "str score_mod, str mask_mod, str aux"
-)
-_LIBRARY.define(f"attention(Tensor q, Tensor k, Tensor v, {_ARRAYS}, {_OPTIONS}) -> (Tensor, Tensor)")
-_LIBRARY.define(
-    f"attention_backward(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, {_ARRAYS}, {_OPTIONS}, "
-    "str daux, bool deterministic) -> (Tensor, Tensor, Tensor, Tensor[])"
-)
+#: Bounds of lengths that are in device memory.
+_BOUNDS = ("seq_q", "seq_kv")
 
 
-def prepare_attention(*options: Any) -> Any:
-    """Return the function that prepares calls with these options."""
+class _Attention(Operator):
+    def fields(self, tensors: Named, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        fields = super().fields(tensors, options)
+        if fields is not None:
+            for bound, total in zip(_BOUNDS, ("total_q", "total_kv"), strict=True):
+                # Rows may belong to no sequence; a problem has no more than its sequences can have.
+                if total in fields:
+                    fields[bound] = max(fields[bound], -(-fields[total] // max(fields["batch"], 1)))
+        return fields
 
-    def prepare(
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        alibi_slopes: torch.Tensor | None,
-        sinks: torch.Tensor | None,
-        rng_state: torch.Tensor | None,
-        *mod_arrays: torch.Tensor,
-    ) -> Prepared | None:
-        fields = fields_of({"q": q, "k": k, "v": v}, options)
-        if fields is None:
-            return None
-        fields.update(alibi=alibi_slopes is not None, sinks=sinks is not None)
-        tensors = {"q": q, "k": k, "v": v, "alibi_slopes": alibi_slopes, "sinks": sinks, "rng_state": rng_state}
-        tensors.update(zip(names_of(options[-1]), mod_arrays, strict=True))
-        o, lse = output_shapes(q, v, options[0])
-        return launch("attention", fields, tensors, {"o": (o, q.dtype), "lse": (lse, torch.float32)})
-
-    return prepare
+    def filled(self, tensors: Named) -> Mapping[str, float]:
+        if tensors.get("cu_seqlens_q") is None:
+            return {}
+        # No kernel writes rows that belong to no sequence.
+        return {"o": 0.0, "lse": -math.inf} if "o" in self.results else dict.fromkeys(self.results, 0.0)
 
 
-@by_options
-def forward_launcher(*options: Any) -> Launcher:
-    """Return the launcher of calls with these options."""
-    return launcher("attention", prepare_attention(*options))
+FORWARD = _Attention("attention", also=_BOUNDS, results=("o", "lse"))
+BACKWARD = _Attention("attention_backward", without=["dlse"], also=_BOUNDS, results=("dq", "dk", "dv"), rest=True)
+#: The gradients of tensors with one number for each head.
+_OF_HEADS = {"sinks": "dsinks", "alibi_slopes": "dslopes"}
 
 
-@by_options
-def _backward_launcher(daux: str, deterministic: bool, *options: Any) -> Launcher:
-    def prepare(
-        dout: torch.Tensor,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
-        o: torch.Tensor,
-        lse: torch.Tensor,
-        alibi_slopes: torch.Tensor | None,
-        sinks: torch.Tensor | None,
-        rng_state: torch.Tensor | None,
-        *mod_arrays: torch.Tensor,
-    ) -> Prepared | None:
-        fields = fields_of({"q": q, "k": k, "v": v, "o": o, "dout": dout}, options)
-        if fields is None:
-            return None
-        fields.update(alibi=alibi_slopes is not None, sinks=sinks is not None, deterministic=deterministic)
-        fields.update(fields_of_gradients(split_list(daux)))
-        tensors: dict[str, Any] = {
-            "dout": dout,
-            "q": q,
-            "k": k,
-            "v": v,
-            "o": o,
-            "lse": lse,
-            "alibi_slopes": alibi_slopes,
-            "sinks": sinks,
-            "rng_state": rng_state,
-        }
-        tensors.update(zip(names_of(options[-1]), mod_arrays, strict=True))
-        outputs = gradients_of(q, k, v, {name: tensors[name] for name in split_list(daux)})
-        return launch("attention_backward", fields, tensors, outputs)
-
-    return launcher("attention_backward", prepare)
+def score_options(
+    causal: bool | str, window: tuple[int | None, int | None], scale: float | None, softcap: float
+) -> dict[str, Any]:
+    """Return the options that all functions have, from their arguments."""
+    if isinstance(causal, bool):
+        causal = "bottom-right" if causal else "none"
+    scale = None if scale is None else float(scale)
+    return {"causal": causal, "window_left": window[0], "window_right": window[1], "scale": scale, "softcap": float(softcap)}
 
 
 def run_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    alibi_slopes: torch.Tensor | None,
-    sinks: torch.Tensor | None,
-    rng_state: torch.Tensor | None,
-    mod_arrays: Sequence[torch.Tensor],
-    *options: Any,
+    function: str,
+    tensors: Named,
+    options: dict[str, Any],
+    score_mod: Mod | str | None = None,
+    mask_mod: Mod | str | None = None,
 ) -> Any:
-    """Run the operator attention."""
-    return call(forward_launcher(*options), q, k, v, alibi_slopes, sinks, rng_state, *mod_arrays)
+    """Return o and lse. function: the name that errors have. tensors, options: by the names of the operation's."""
+    score, mask = trace(score_mod, "score_mod"), trace(mask_mod, "mask_mod")
+    mods = [*score.arrays, *mask.arrays]
+    values = FORWARD.values(
+        **options,
+        score_mod=one_line(score.source),
+        mask_mod=one_line(mask.source),
+        aux=";".join([*score.declarations, *mask.declarations]),
+    )
+    if is_transformed() and not mods:
+        for name in _OF_HEADS:
+            tensor = tensors.get(name)
+            if tensor is not None and torch._C._functorch.is_gradtrackingtensor(tensor):
+                raise NotImplementedError(
+                    f"tunesmith: {function} has no gradient of {name} under torch.func; use backward()"
+                )
+    return FORWARD(tensors, values, mods)
 
 
-def run_attention_backward(
-    dout: torch.Tensor,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    o: torch.Tensor,
-    lse: torch.Tensor,
-    alibi_slopes: torch.Tensor | None,
-    sinks: torch.Tensor | None,
-    rng_state: torch.Tensor | None,
-    mod_arrays: Sequence[torch.Tensor],
-    *options: Any,
-) -> Any:
-    """Run the operator attention_backward. daux: the tensors other than q, k and v that want a gradient, by name."""
-    *others, daux, deterministic = options
-    run = _backward_launcher(daux, deterministic, *others)
-    dq, dk, dv, *of_arrays = call(run, dout.to(q.dtype), q, k, v, o, lse, alibi_slopes, sinks, rng_state, *mod_arrays)
-    return dq, dk, dv, of_arrays
+def cast(dtype_of: torch.Tensor, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
+    """Return tensors as autocast casts them."""
+    dtype = autocast_dtype(dtype_of)
+    return tensors if dtype is None else [tensor.to(dtype) for tensor in tensors]
 
 
-def _fake(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *others: Any) -> Any:
-    o, lse = output_shapes(q, v, others[4])
-    return q.new_empty(o), q.new_empty(lse, dtype=torch.float32)
+def attention_backward(
+    dout: torch.Tensor, tensors: Named, options: Mapping[str, Any], mods: Sequence[torch.Tensor] = ()
+) -> dict[str, torch.Tensor]:
+    """Return gradients by the names of the tensors: of q, k, v, and of others that want one.
+
+    tensors: those of the forward pass, o and lse. Under torch.func, others have none.
+    """
+    transformed = is_transformed()
+    q = tensors["q"]
+    assert q is not None
+    named = dict(zip(names_of(options["aux"]), mods, strict=True))
+    others = {name: tensors.get(name) for name in _OF_HEADS} | named
+    wanted = [name for name, one in others.items() if one is not None and one.requires_grad and not transformed]
+    values = BACKWARD.values(
+        **options,
+        **{_OF_HEADS[name]: True for name in wanted if name in _OF_HEADS},
+        daux=";".join(name for name in wanted if name in named),
+        deterministic=torch.are_deterministic_algorithms_enabled(),
+    )
+    run = BACKWARD.transformed if transformed else BACKWARD.overload
+    dq, dk, dv, found = run(*BACKWARD.arguments({**tensors, "dout": dout.to(q.dtype)}, values, mods))
+    gradients = {"q": dq, "k": dk, "v": dv}
+    for name, gradient in zip(wanted, found, strict=True):
+        tensor = others[name]
+        assert tensor is not None
+        gradients[name] = gradient.reshape(tensor.shape).to(tensor.dtype)
+    return gradients
 
 
-def _fake_backward(dout: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *others: Any) -> Any:
-    (slopes, sinks), arrays, aux, daux = others[2:4], others[5], others[-3], others[-2]
-    named = {"alibi_slopes": slopes, "sinks": sinks, **dict(zip(names_of(aux), arrays, strict=True))}
-    of_arrays = [q.new_empty((named[name].numel(),), dtype=torch.float32) for name in split_list(daux)]
-    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape), of_arrays
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    count = len(FORWARD.inputs)
+    ctx.save_for_backward(*inputs[:count], *output, *inputs[count])
+    ctx.options = inputs[count + 1 :]
+    ctx.mark_non_differentiable(output[1])
 
 
-for _key in ("CPU", "CUDA"):
-    _LIBRARY.impl("attention", run_attention, _key)
-    _LIBRARY.impl("attention_backward", run_attention_backward, _key)
-register_fake("attention", _fake)
-register_fake("attention_backward", _fake_backward)
+def _gradient(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
+    options = dict(zip(FORWARD.options, ctx.options, strict=True))
+    names = [*FORWARD.inputs, "o", "lse"]
+    tensors = dict(zip(names, ctx.saved_tensors, strict=False))
+    if tensors["kv_lengths"] is not None:
+        raise NotImplementedError("tunesmith: attention with kv_lengths has no gradient")
+    mods = ctx.saved_tensors[len(names) :]
+    gradients = attention_backward(dout, tensors, options, mods)
+    of_mods = [gradients.get(name) for name in names_of(options["aux"])]
+    return *map(gradients.get, FORWARD.inputs), of_mods, *[None] * len(ctx.options)
+
+
+FORWARD.differentiable(_setup_context, _gradient)
+BACKWARD.not_differentiable("attention")

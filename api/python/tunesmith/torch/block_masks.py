@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ..mods import trace
-from .launching import is_compiling
+from .transforms import is_compiling
 
 __all__ = ["mask_mod_of"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..mods import TraceError, trace
-from ..tracing import MOST_ARRAYS
+from ..tracing import MAX_ARRAYS
 from .attention import attention
 from .block_masks import mask_mod_of, why_not_block_mask
 from .sdpa import why_not_scaled_dot_product_attention
@@ -42,8 +42,8 @@ def why_not_flex_attention(
     except TraceError as error:
         return str(error)
     count = sum(len(mod.arrays) for mod in mods)
-    if count > MOST_ARRAYS:
-        return f"score_mod and block_mask read {count} tensors; allowed: at most {MOST_ARRAYS}"
+    if count > MAX_ARRAYS:
+        return f"score_mod and block_mask read {count} tensors; allowed: at most {MAX_ARRAYS}"
     return None
 
 

@@ -9,30 +9,25 @@ from typing import Any
 import torch
 
 from .. import _core
-from .launching import (
-    DTYPES,
-    Gradient,
-    Launcher,
-    Prepared,
-    autocast_dtype,
-    by_options,
-    call,
-    eager_launcher,
-    is_compiling,
-    is_transformed,
-    launch,
-    launcher,
-    one_line,
-    register_fake,
-    transformable,
-    wide,
-)
+from .dtypes import DTYPES, wide
+from .launchers import Gradient, Launcher, by_options, eager_launcher
 from .layouts import rows_of
+from .operators import Named
+from .row_operators import RowOperator
+from .texts import one_line
+from .transforms import autocast_dtype, is_compiling, is_transformed
 
 __all__ = ["rms_norm"]
 
-_LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
-_LIBRARY.define("rms_norm(Tensor x, Tensor? weight, float eps, float weight_offset) -> Tensor")
+
+def _layout(tensors: Named) -> dict[str, Any] | None:
+    x = tensors["x"]
+    assert x is not None
+    layout = rows_of(x)
+    return None if layout is None else dict(zip(("rows", "cols", "x_row_stride"), layout, strict=True))
+
+
+FORWARD = RowOperator("rms_norm", layout=_layout, like="x", packed=True, results=["y"])
 
 
 def rms_norm(
@@ -64,39 +59,11 @@ def rms_norm(
     if autocast_dtype(input) is not None and (wide(input) is not input or not _fits(weight, input)):
         weight = None if weight is None else weight.float()
         return rms_norm(wide(input), normalized_shape, weight, given, weight_offset=weight_offset)
-    if is_transformed():
-        return _transformed(input, weight, eps, weight_offset)
-    return torch.ops.tunesmith.rms_norm(input, weight, eps, weight_offset)
+    return FORWARD({"x": input, "weight": weight}, (eps, weight_offset))
 
 
 def _fits(weight: torch.Tensor | None, x: torch.Tensor) -> bool:
     return weight is None or weight.dtype in (torch.float32, x.dtype)
-
-
-def _prepare(eps: float, weight_offset: float) -> Any:
-    def prepare(x: torch.Tensor, weight: torch.Tensor | None) -> Prepared | None:
-        layout = rows_of(x)
-        if layout is None:
-            return None
-        rows, cols, stride = layout
-        fields: dict[str, Any] = {
-            "rows": rows,
-            "cols": cols,
-            "dtype": DTYPES[x.dtype],
-            "x_row_stride": stride,
-            "eps": float(eps),
-            "weight": weight is not None,
-        }
-        if weight is not None:
-            fields.update(weight_dtype=DTYPES[weight.dtype], weight_offset=float(weight_offset))
-        return launch("rms_norm", fields, {"x": x, "weight": weight}, {"y": (x.shape, x.dtype)})
-
-    return prepare
-
-
-@by_options
-def _forward(eps: float, weight_offset: float) -> Launcher:
-    return launcher("rms_norm", _prepare(eps, weight_offset))
 
 
 @by_options
@@ -105,15 +72,9 @@ def _eager(eps: float, weight_offset: float) -> Launcher:
         return _gradients(x, weight, dy, eps, weight_offset, weight is not None and weight.requires_grad)
 
     recording = Gradient(2, 1, (0, 1), gradient)
-    return eager_launcher("rms_norm", _prepare(eps, weight_offset), not_in_autocast=True, gradient=recording)
-
-
-def _kernel(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_offset: float) -> Any:
-    return call(_forward(eps, weight_offset), x, weight)
-
-
-def _fake(x: torch.Tensor, weight: torch.Tensor | None, eps: float, weight_offset: float) -> Any:
-    return x.new_empty(x.shape)
+    return eager_launcher(
+        "rms_norm", FORWARD.prepare((float(eps), float(weight_offset))), not_in_autocast=True, gradient=recording
+    )
 
 
 def _gradients(
@@ -189,10 +150,4 @@ def _jvp(ctx: Any, dx: torch.Tensor | None, dweight: torch.Tensor | None, *_: An
     return dy.to(x.dtype)
 
 
-_transformed = transformable(torch.ops.tunesmith.rms_norm, _setup_context, _gradient, vmap=True, jvp=_jvp)
-
-
-for _key in ("CPU", "CUDA"):
-    _LIBRARY.impl("rms_norm", _kernel, _key)
-register_fake("rms_norm", _fake)
-torch.library.register_autograd("tunesmith::rms_norm", _gradient, setup_context=_setup_context)
+FORWARD.differentiable(_setup_context, _gradient, _jvp)

@@ -11,23 +11,12 @@ import torch
 
 from .. import _core
 from ..number_text import number_texts
-from .launching import (
-    DTYPES,
-    Launcher,
-    Prepared,
-    autocast_dtype,
-    by_options,
-    call,
-    is_compiling,
-    is_transformed,
-    launch,
-    launcher,
-    lines_of,
-    needs_grad,
-    one_line,
-    register_fake,
-    transformable,
-)
+from .dtypes import DTYPES
+from .launchers import Launcher, Prepared, by_options, call, launcher
+from .launching import launch
+from .operators import register_fake
+from .texts import lines_of, one_line
+from .transforms import autocast_dtype, is_compiling, is_transformed, needs_grad, transformable
 
 __all__ = ["row_program", "shipped"]
 
@@ -190,7 +179,7 @@ def _launcher(program: str, numbers: str) -> Launcher:
         if less:
             fields["alignments"] = ";".join(less)
         outputs = {
-            array.name: (tuple(array.shape), _TYPES[array.dtype])
+            array.name: torch.empty(tuple(array.shape), dtype=_TYPES[array.dtype], device="meta")
             for array in _core.Problem("row_program", **fields).arrays
             if array.role == "output"
         }

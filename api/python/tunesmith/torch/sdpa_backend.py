@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.nn.attention
 
-from .attention_operators import run_attention, run_attention_backward
+from .attention_operators import BACKWARD, FORWARD
 
 __all__: list[str] = []
 
@@ -33,9 +33,9 @@ def _has_heads_inside(query: torch.Tensor) -> bool:
     return query.transpose(1, 2).is_contiguous() and not query.is_contiguous()
 
 
-def _options(layout: str, dropout_p: float, is_causal: bool, scale: float | None) -> tuple[Any, ...]:
+def _options(layout: str, dropout_p: float, is_causal: bool, scale: float | None) -> dict[str, Any]:
     causal = "top-left" if is_causal else "none"
-    return layout, causal, -1, -1, scale, 0.0, float(dropout_p), "", "", ""
+    return {"layout": layout, "causal": causal, "scale": scale, "dropout": float(dropout_p)}
 
 
 def forward(
@@ -52,10 +52,11 @@ def forward(
     if return_debug_mask:
         raise NotImplementedError("tunesmith: return_debug_mask is True; allowed: False")
     inside = _has_heads_inside(query)
-    tensors = [tensor.transpose(1, 2) if inside else tensor for tensor in (query, key, value)]
+    given = {"q": query, "k": key, "v": value}
+    tensors = {name: tensor.transpose(1, 2) if inside else tensor for name, tensor in given.items()}
     state = torch.randint(2**62, (2,), device=query.device) if dropout_p else None
     options = _options("bshd" if inside else "bhsd", dropout_p, is_causal, scale)
-    o, lse = run_attention(*tensors, None, None, state, [], *options)
+    o, lse = FORWARD.run(*FORWARD.arguments({**tensors, "rng_state": state}, FORWARD.values(**options)))
     rng_state = query.new_empty(2, dtype=torch.uint64) if state is None else state.view(torch.uint64)
     unused, debug_mask = query.new_empty((), dtype=torch.uint64), query.new_empty(0)
     o = o.transpose(1, 2) if inside else o
@@ -82,12 +83,12 @@ def backward(
 ) -> tuple[torch.Tensor, ...]:
     """aten::_scaled_dot_product_flash_attention_backward, for what forward() returned."""
     inside = _has_heads_inside(query)
-    given = (grad_out, query, key, value, out)
-    tensors = [tensor.transpose(1, 2) if inside else tensor for tensor in given]
+    given = {"dout": grad_out, "q": query, "k": key, "v": value, "o": out}
+    tensors = {name: tensor.transpose(1, 2) if inside else tensor for name, tensor in given.items()}
     state = philox_seed.view(torch.int64) if dropout_p else None
     options = _options("bshd" if inside else "bhsd", dropout_p, is_causal, scale)
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    gradients = run_attention_backward(*tensors, logsumexp, None, None, state, [], *options, "", deterministic)
+    values = BACKWARD.values(**options, deterministic=torch.are_deterministic_algorithms_enabled())
+    gradients = BACKWARD.run(*BACKWARD.arguments({**tensors, "lse": logsumexp, "rng_state": state}, values))
     return tuple(gradient.transpose(1, 2) if inside else gradient for gradient in gradients[:3])
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 
-from .launching import DTYPES, is_compiling, is_transformed, needs_grad, no_forward_mode, no_second_derivative, one_line
+from .dtypes import DTYPES
+from .texts import one_line
+from .transforms import is_compiling, is_transformed, needs_grad, no_forward_mode, no_second_derivative
 
 __all__ = ["soft_cross_entropy"]
 

@@ -96,7 +96,7 @@ def attention_mask(
     allow_is_bidirectional_skip: bool = False,
     **others: Any,
 ) -> torch.Tensor | None:
-    """The mask function of transformers: None where attention_forward() needs no mask, otherwise that of "sdpa".
+    """The mask function of transformers: None where attention_forward() needs no mask, otherwise the mask of "sdpa".
 
     As for FlashAttention, it reads a padding mask on the host.
     """

@@ -9,7 +9,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import _core
-from .launching import lines_of
+from . import losses
+from .attention_operators import BACKWARD, FORWARD
+from .operators import Operator
+from .texts import lines_of
 
 _OPS = torch.ops.tunesmith
 
@@ -53,42 +56,43 @@ def _rms_norm(info: Any, in_dims: Any, x: torch.Tensor, weight: Any, *options: A
     return _OPS.rms_norm(x.movedim(in_dims[0], 0), weight, *options), 0
 
 
-def _attention(operator: Callable[..., Any], tensors: int, plain: Callable[..., bool]) -> Rule:
-    """Return the rule of an operator whose first arguments are tensors of attention's batch.
-
-    plain: whether nothing depends on the number of a batch, for the arguments after them.
-    """
+def _attention(operator: Operator) -> Rule:
+    """Return the rule of an operator that has attention's batch."""
 
     def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
-        others, dims = arguments[tensors:], in_dims[tensors:]
-        if any(dim is not None for dim in pytree.tree_leaves(dims, is_leaf=lambda dim: dim is None)) or not plain(*others):
-            return looped(operator)(info, in_dims, *arguments)
+        dims = dict(zip(operator.inputs, in_dims, strict=False))
+        tensors, options = operator.split(arguments)
+        batched = [name for name in _OF_BATCH if name in dims]
+        others = [dim for name, dim in dims.items() if name not in batched]
+        # With dropout, functions of the number of the batch, and gradients summed over the batch, each element is by itself.
+        alone = [name for name in tensors if tensors[name] is not None and name not in (*batched, "alibi_slopes", "sinks")]
+        alone += [name for name in ("score_mod", "mask_mod", "dsinks", "dslopes") if options.get(name)]
+        if alone or any(dim is not None for dim in others):
+            return looped(operator.overload)(info, in_dims, *arguments)
         size = info.batch_size
-        batch = [merged(one, dim, size) for one, dim in zip(arguments[:tensors], in_dims, strict=False)]
-        return _split(operator(*batch, *others), size)
+        for name in batched:
+            tensors[name] = merged(tensors[name], dims[name], size)
+        return _split(operator.overload(*operator.arguments(tensors, tuple(options.values()))), size)
 
     return rule
 
 
-def _is_plain(*others: Any) -> bool:
-    """Whether a call has neither dropout, nor functions of the number of the batch, nor gradients summed over the batch."""
-    rng_state, arrays, score_mod, mask_mod = others[2], others[3], others[11], others[12]
-    daux = others[14] if len(others) > 14 else ""
-    return rng_state is None and not arrays and not score_mod and not mask_mod and not daux
+#: Tensors of attention with a dimension for the batch.
+_OF_BATCH = ("q", "k", "v", "o", "lse", "dout")
 
 
-def _cross_entropy(operator: Callable[..., Any], tensors: int) -> Rule:
-    """Return the rule of an operator whose first arguments have a row each, followed by the class weights."""
+def _cross_entropy(operator: Operator) -> Rule:
+    """Return the rule of an operator whose tensors have a row each, but for the class weights."""
 
     def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
-        weight_dim, reduction = in_dims[tensors], arguments[tensors + 1]
-        if weight_dim is not None or reduction != "none":
-            return looped(operator)(info, in_dims, *arguments)
-        batch = [
-            one if one is None else _expanded(one, dim, info.batch_size)
-            for one, dim in zip(arguments[:tensors], in_dims, strict=False)
-        ]
-        outputs = operator(*batch, *arguments[tensors:])
+        tensors, options = operator.split(arguments)
+        dims = dict(zip(operator.inputs, in_dims, strict=False))
+        if dims.pop("weight") is not None or options["reduction"] != "none":
+            return looped(operator.overload)(info, in_dims, *arguments)
+        for name, dim in dims.items():
+            tensor = tensors[name]
+            tensors[name] = None if tensor is None else _expanded(tensor, dim, info.batch_size)
+        outputs = operator.overload(*operator.arguments(tensors, tuple(options.values())))
         return outputs, pytree.tree_map(lambda _: 0, outputs)
 
     return rule
@@ -135,14 +139,12 @@ _NO_WORDS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr
 
 for _name, _rule in {
     "rms_norm": _rms_norm,
-    "cross_entropy": _cross_entropy(_OPS.cross_entropy, 2),
-    "cross_entropy_backward": _cross_entropy(_OPS.cross_entropy_backward, 5),
+    "cross_entropy": _cross_entropy(losses.FORWARD),
+    "cross_entropy_backward": _cross_entropy(losses.BACKWARD),
     "linear_cross_entropy": looped(_OPS.linear_cross_entropy),
     "linear_cross_entropy_backward": looped(_OPS.linear_cross_entropy_backward),
-    "attention": _attention(_OPS.attention, 3, _is_plain),
-    "attention_backward": _attention(_OPS.attention_backward, 6, _is_plain),
-    "attention_varlen": looped(_OPS.attention_varlen),
-    "attention_varlen_backward": looped(_OPS.attention_varlen_backward),
+    "attention": _attention(FORWARD),
+    "attention_backward": _attention(BACKWARD),
     "row_program": _row_program,
 }.items():
     torch.library.register_vmap(f"tunesmith::{_name}", _rule)

@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from .launching import (
-    DTYPES,
-    Launcher,
-    Prepared,
-    by_options,
-    call,
-    index_dtype,
-    launch,
-    launcher,
-    register_fake,
-)
 from .layouts import rows_of
-from .losses import OPTIONS, loss_shape, row_fields
+from .losses import loss_options
+from .operators import Named, Operator
+from .row_operators import RowOperator
 
 __all__ = ["vocab_parallel_cross_entropy"]
 
-_LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
-_SHARD = f"int vocab_start, int vocab_size, {OPTIONS}"
-_LIBRARY.define(f"cross_entropy_shard(Tensor logits, Tensor target, {_SHARD}) -> Tensor")
-_LIBRARY.define(f"cross_entropy_combine(Tensor partials, Tensor target, {_SHARD}) -> (Tensor, Tensor)")
-_LIBRARY.define(f"cross_entropy_shard_backward(Tensor logits, Tensor target, Tensor lse, Tensor dloss, {_SHARD}) -> Tensor")
+
+class _Combine(Operator):
+    def fields(self, tensors: Named, options: Mapping[str, Any]) -> dict[str, Any] | None:
+        partials = tensors["partials"]
+        assert partials is not None
+        rows = self.sizes(tensors, options)["rows"]
+        return {**self.structure(tensors, options), "rows": rows, "shards": partials.shape[0] // rows if rows else 1}
+
+    def sizes(self, tensors: Named, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        target = tensors["targets"]
+        assert target is not None
+        return {"rows": target.shape[0]}
+
+
+def _layout(tensors: Named) -> dict[str, Any] | None:
+    logits = tensors["logits"]
+    assert logits is not None
+    layout = rows_of(logits)
+    return None if layout is None else dict(zip(("rows", "cols", "logits_row_stride"), layout, strict=True))
+
+
+_SIZE = ["vocab_size"]
+SHARD = Operator("cross_entropy_shard", without=["weight"], also=_SIZE, results=["partials"])
+COMBINE = _Combine("cross_entropy_combine", without=["weight", "shards"], also=_SIZE, results=["loss", "lse"])
+BACKWARD = RowOperator(
+    "cross_entropy_shard_backward",
+    "cross_entropy_backward",
+    without=["weight", "dlse"],
+    also=_SIZE,
+    layout=_layout,
+    like="logits",
+    results=["dlogits"],
+    contiguous=["dloss"],
+)
 
 
 def vocab_parallel_cross_entropy(
@@ -61,123 +82,27 @@ def vocab_parallel_cross_entropy(
     if input.shape[:-1] != target.shape:
         raise ValueError(f"target has the shape {tuple(target.shape)}; expected {tuple(input.shape[:-1])}")
     logits = input.reshape(-1, cols)
-    numbers = (float(label_smoothing), float(z_loss), float(softcap), float(scale))
-    options = (start, size, reduction, ignore_index, *numbers)
-    loss: torch.Tensor = _VocabParallel.apply(logits, target.reshape(-1).contiguous(), group, *options)
+    options = (reduction, ignore_index, label_smoothing, z_loss, softcap, scale)
+    loss: torch.Tensor = _VocabParallel.apply(logits, target.reshape(-1).contiguous(), group, start, size, *options)
     return loss.reshape(target.shape) if reduction == "none" else loss
 
 
 class _VocabParallel(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, logits: torch.Tensor, target: torch.Tensor, group: Any, *options: Any) -> Any:
+    def forward(
+        ctx: Any, logits: torch.Tensor, target: torch.Tensor, group: Any, start: int, size: int, *options: Any
+    ) -> Any:
         from torch.distributed._functional_collectives import all_gather_tensor
 
-        partials = torch.ops.tunesmith.cross_entropy_shard(logits, target, *options)
+        shard: dict[str, Any] = {"vocab_start": start, "vocab_size": size}
+        partials = SHARD.overload(logits, target, *loss_options(SHARD, *options, **shard))
         gathered = all_gather_tensor(partials, 0, group)
-        loss, lse = torch.ops.tunesmith.cross_entropy_combine(gathered, target, *options)
+        loss, lse = COMBINE.overload(gathered, target, *loss_options(COMBINE, *options, vocab_size=size))
         ctx.save_for_backward(logits, target, lse)
-        ctx.options = options
+        ctx.options = loss_options(BACKWARD, *options, **shard)
         return loss
 
     @staticmethod
     def backward(ctx: Any, dloss: torch.Tensor) -> Any:
         logits, target, lse = ctx.saved_tensors
-        gradient = torch.ops.tunesmith.cross_entropy_shard_backward(logits, target, lse, dloss, *ctx.options)
-        return gradient, *[None] * (2 + len(ctx.options))
-
-
-def _fields(logits: torch.Tensor, target: torch.Tensor, options: tuple[Any, ...]) -> dict[str, Any] | None:
-    """Return the fields of the operations on a shard; None if no kernel reads the tensors."""
-    layout = rows_of(logits)
-    if layout is None:
-        return None
-    start, size, *others = options
-    return {**row_fields(logits, target, None, layout, tuple(others)), "vocab_start": start, "vocab_size": size}
-
-
-def _number_of(logits: torch.Tensor) -> torch.dtype:
-    """Return the dtype of partials and losses."""
-    return torch.float64 if logits.dtype == torch.float64 else torch.float32
-
-
-@by_options
-def _shard(*options: Any) -> Launcher:
-    def prepare(logits: torch.Tensor, target: torch.Tensor) -> Prepared | None:
-        fields = _fields(logits, target, options)
-        if fields is None:
-            return None
-        for of_the_whole_loss in ("reduction", "z_loss"):
-            del fields[of_the_whole_loss]
-        outputs = {"partials": ((logits.shape[0], 8), _number_of(logits))}
-        return launch("cross_entropy_shard", fields, {"logits": logits, "targets": target}, outputs)
-
-    return launcher("cross_entropy_shard", prepare)
-
-
-@by_options
-def _combine(*options: Any) -> Launcher:
-    _, size, reduction, ignore_index, label_smoothing, z_loss, _, _ = options
-
-    def prepare(partials: torch.Tensor, target: torch.Tensor) -> Prepared | None:
-        rows = target.shape[0]
-        fields = {
-            "rows": rows,
-            "shards": partials.shape[0] // rows if rows else 1,
-            "vocab_size": size,
-            "dtype": DTYPES[partials.dtype],
-            "target_dtype": index_dtype("target", target),
-            "ignore_index": ignore_index,
-            "label_smoothing": float(label_smoothing),
-            "z_loss": float(z_loss),
-            "reduction": reduction,
-        }
-        shape = loss_shape(reduction, (rows,))
-        outputs = {"loss": (shape, partials.dtype), "lse": ((rows,), partials.dtype)}
-        if z_loss:
-            outputs["z_loss"] = (shape, partials.dtype)
-        return launch("cross_entropy_combine", fields, {"partials": partials, "targets": target}, outputs)
-
-    return launcher("cross_entropy_combine", prepare)
-
-
-@by_options
-def _backward(*options: Any) -> Launcher:
-    def prepare(logits: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor) -> Prepared | None:
-        fields = _fields(logits, target, options)
-        if fields is None:
-            return None
-        tensors = {"logits": logits, "targets": target, "lse": lse, "dloss": dloss}
-        return launch("cross_entropy_backward", fields, tensors, {"dlogits": (logits.shape, logits.dtype)})
-
-    return launcher("cross_entropy_backward", prepare)
-
-
-def _shard_kernel(logits: torch.Tensor, target: torch.Tensor, *options: Any) -> Any:
-    return call(_shard(*options), logits, target)
-
-
-def _combine_kernel(partials: torch.Tensor, target: torch.Tensor, *options: Any) -> Any:
-    return tuple(call(_combine(*options), partials, target)[:2])
-
-
-def _backward_kernel(
-    logits: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor, *options: Any
-) -> Any:
-    return call(_backward(*options), logits, target, lse, dloss.contiguous())
-
-
-def _combine_fake(partials: torch.Tensor, target: torch.Tensor, *options: Any) -> Any:
-    rows = target.shape[0]
-    return partials.new_empty(loss_shape(options[2], (rows,))), partials.new_empty((rows,))
-
-
-for _key in ("CPU", "CUDA"):
-    _LIBRARY.impl("cross_entropy_shard", _shard_kernel, _key)
-    _LIBRARY.impl("cross_entropy_combine", _combine_kernel, _key)
-    _LIBRARY.impl("cross_entropy_shard_backward", _backward_kernel, _key)
-register_fake(
-    "cross_entropy_shard",
-    lambda logits, *_: logits.new_empty((logits.shape[0], 8), dtype=_number_of(logits)),
-)
-register_fake("cross_entropy_combine", _combine_fake)
-register_fake("cross_entropy_shard_backward", lambda logits, *_: logits.new_empty(logits.shape))
+        return BACKWARD.overload(logits, target, lse, dloss, *ctx.options), *[None] * 10

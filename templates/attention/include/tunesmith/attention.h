@@ -49,7 +49,7 @@ struct AttentionArrayStrides {
 };
 
 /// Device addresses, in launch order. Non-null alibi_slopes, sinks, cu_seqlens, kv_lengths and rng_state enable their
-/// options in a one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
+/// options in a one-shot call. Shapes are for the layout bshd; bhsd swaps sequence and heads.
 struct AttentionArrays {
   const void* q = nullptr;  ///< (batch, seq_q, heads, head_dim); varlen: (total_q, heads, head_dim)
   /// (batch, seq_kv, kv_heads, head_dim); varlen: (total_kv, ...); page_size: (pages, page_size, ...)
@@ -61,8 +61,8 @@ struct AttentionArrays {
   const std::int32_t* cu_seqlens_kv = nullptr;  ///< (batch + 1)
   const std::int32_t* block_table = nullptr;    ///< (batch, max_pages): the pages of each sequence; with page_size
   const std::int32_t* kv_lengths = nullptr;     ///< (batch): keys of each sequence, 0 to seq_kv
-  /// Arrays of score_mod and mask_mod in the order of their declarations: those of score_mod's opening comment, of
-  /// mask_mod's, then those that AttentionProblem::aux adds. Numbers are not in the list.
+  /// Arrays of score_mod and mask_mod in the order of their declarations: in score_mod's opening comment, in mask_mod's, in
+  /// AttentionProblem::aux. Numbers are not in the list.
   std::array<const void*, 8> aux{};
   std::int32_t* block_mask = nullptr;       ///< block_mask_size() elements; for BlockMask::write and read
   const std::int64_t* rng_state = nullptr;  ///< (2): seed and offset of dropout
@@ -93,12 +93,12 @@ struct AttentionArrays {
 ///                                     rows after the last sequence affect no result, and theirs are not written
 ///
 /// With kv_lengths, sequence b has kv_lengths[b] keys, read from device memory when the kernel runs, and seq_kv bounds them:
-/// grids follow from seq_kv, so one plan or CUDA graph serves all steps of decoding. Lengths beyond 0 and seq_kv count as
-/// these. Masks take the length as the number of keys: the last query of a sequence is aligned with its last key if causal
-/// is bottom_right. varlen then packs queries alone. Positions after the length are not read, whatever they hold.
+/// grids follow from seq_kv, so one plan or CUDA graph serves all steps of decoding. Lengths are clamped to 0 and seq_kv.
+/// Masks take the length as the number of keys: the last query of a sequence is aligned with its last key if causal is
+/// bottom_right. varlen then packs queries alone. Positions after the length are not read, whatever they hold.
 ///
 /// With page_size, k and v are pools of pages that sequences share, as in a paged KV cache: position j of sequence b is in
-/// slot j % page_size of page block_table[b, j / page_size]. The batch strides of k and v are the distance of two pages.
+/// slot j % page_size of page block_table[b, j / page_size]. The batch stride of k and v is the distance between pages.
 /// Entries of the table that a length does not reach may hold anything; the others are trusted to be pages, in any order and
 /// as often as you like. page_size implies kv_lengths and is compiled in; pages, max_pages and strides are not. Kernels on
 /// sm_90a that load through TMA (wgmma) do not read pages or lengths in device memory yet.
@@ -111,9 +111,9 @@ struct AttentionArrays {
 /// are read from device memory when the kernel runs, so that a plan or a CUDA graph serves all steps. Neither is compiled
 /// in.
 ///
-/// Sums are float32. 16-bit kernels round probabilities to 16 bits before the product with v, as FlashAttention does. lse is
-/// that of unrounded ones, within 1e-5 relative plus 1e-6 of the exact value, apart from the rounding of the scores. Leave
-/// it out where you do not need it: on sm_90a it takes 1.08 to 1.11 of the time with head_dim_v 64, where its sum is a
+/// Sums are float32. 16-bit kernels round probabilities to 16 bits before the product with v, as FlashAttention does. lse
+/// sums unrounded probabilities: within 1e-5 relative plus 1e-6 of the exact value, apart from the rounding of the scores.
+/// Leave it out where you do not need it: on sm_90a it takes 1.08 to 1.11 of the time with head_dim_v 64, where its sum is a
 /// second one, and 1.06 to 1.14 with a 16-bit softcap, which is then computed more accurately (measured on an H200).
 ///
 /// score_mod and mask_mod are CUDA functions that become part of the kernel:
@@ -281,32 +281,32 @@ void adopt(const AttentionProblem& problem, const AttentionArrays& arrays);
 /// Does the same for the member `aux` alone.
 void check_aux_given(const AttentionProblem& problem, const std::array<const void*, 8>& aux);
 
-inline constexpr std::int64_t most_attention_heads = 1 << 20;  ///< and sequences
-inline constexpr std::int64_t most_attention_positions = 1 << 30;
-inline constexpr double most_dropout = 0.9999;
+inline constexpr std::int64_t max_attention_heads = 1 << 20;  ///< and sequences
+inline constexpr std::int64_t max_attention_positions = 1 << 30;
+inline constexpr double max_dropout = 0.9999;
 
 /// Returns how many keys a sequence can have in its pages; at most the largest length of a sequence.
-constexpr std::int64_t most_paged_keys(const AttentionProblem& p) {
+constexpr std::int64_t max_paged_keys(const AttentionProblem& p) {
   std::int64_t keys = 0;
   const bool too_many = __builtin_mul_overflow(p.page_size.value_or(0), p.max_pages.value_or(0), &keys);
-  return too_many ? most_attention_positions : std::min(keys, most_attention_positions);
+  return too_many ? max_attention_positions : std::min(keys, max_attention_positions);
 }
 
 /// The fields of the forward pass that the backward pass has, too.
 template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe_attention_fields(Self& p, Visitor& v) {
-  constexpr std::int64_t most_positions = most_attention_positions, most_heads = most_attention_heads;
-  const Range head_dims{8, 256}, positions{0, most_positions};
+  constexpr std::int64_t max_positions = max_attention_positions, max_heads = max_attention_heads;
+  const Range head_dims{8, 256}, positions{0, max_positions};
   const Condition packed{p.varlen, "varlen=1"}, packed_keys{p.varlen && !has_kv_lengths(p), "varlen=1 and no kv_lengths"};
-  v.field("batch", p.batch, {.meaning = "number of sequences", .range = {0, most_heads}, .runtime = true});
-  v.field("heads", p.heads, {.meaning = "heads of q and o", .range = {1, most_heads}});
+  v.field("batch", p.batch, {.meaning = "number of sequences", .range = {0, max_heads}, .runtime = true});
+  v.field("heads", p.heads, {.meaning = "heads of q and o", .range = {1, max_heads}});
   v.field("kv_heads", p.kv_heads,
-          {.meaning = "heads of k and v, a divisor of heads", .range = {1, most_heads}, .follows = {"heads", p.heads}});
+          {.meaning = "heads of k and v, a divisor of heads", .range = {1, max_heads}, .follows = {"heads", p.heads}});
   v.field("seq_q", p.seq_q, {.meaning = "queries of a sequence", .range = positions, .required = true, .runtime = true});
   v.field("seq_kv", p.seq_kv,
           {.meaning = "keys of a sequence; 0: an empty KV cache",
            .range = positions,
-           .follows = p.page_size ? Default{"max_pages * page_size", most_paged_keys(p)} : Default{"seq_q", p.seq_q},
+           .follows = p.page_size ? Default{"max_pages * page_size", max_paged_keys(p)} : Default{"seq_q", p.seq_q},
            .runtime = true});
   v.field("head_dim", p.head_dim,
           {.meaning = "elements of a query and a key; kernels are specialized for it",
@@ -358,7 +358,7 @@ constexpr void describe_attention_fields(Self& p, Visitor& v) {
   v.option("block_mask", p.block_mask,
            {.meaning = "the block mask of mask_mod is kept internal, written to or read from the array block_mask"});
 
-  v.option("dropout", p.dropout, {.meaning = "probability with which a weight is dropped", .range = {0.0, most_dropout}});
+  v.option("dropout", p.dropout, {.meaning = "probability with which a weight is dropped", .range = {0.0, max_dropout}});
   v.option("dropout_seed", p.dropout_seed, {.meaning = "seed of the dropout mask", .runtime = true});
   v.option("dropout_offset", p.dropout_offset, {.meaning = "distinguishes calls with the same seed", .runtime = true});
   v.option("rng_state", p.rng_state,
@@ -378,7 +378,7 @@ constexpr void describe_attention_fields(Self& p, Visitor& v) {
 template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe_attention_pages(Self& p, Visitor& v) {
   const Condition paged{p.page_size.has_value(), "page_size"};
-  constexpr std::int64_t most = most_attention_positions;
+  constexpr std::int64_t most = max_attention_positions;
   v.option("kv_lengths", p.kv_lengths, {.meaning = "numbers of keys are read from the array kv_lengths, at most seq_kv"});
   v.field("page_size", p.page_size,
           {.meaning = "positions of a page of k and v; kernels are specialized for it",
@@ -418,7 +418,7 @@ constexpr void describe_attention_inputs(const AttentionProblem& p, const Arrays
   };
   v.array(arrays.alibi_slopes, vector("alibi_slopes", DType::f32, q.heads, p.alibi, "slope of each head, finite"));
   v.array(arrays.sinks, vector("sinks", DType::f32, q.heads, p.sinks, "logit of each head without a value"));
-  const Extent starts{&p.batch, std::min(p.batch, most_attention_heads) + 1, 1, {}};
+  const Extent starts{&p.batch, std::min(p.batch, max_attention_heads) + 1, 1, {}};
   v.array(arrays.cu_seqlens_q,
           vector("cu_seqlens_q", DType::i32, starts, p.varlen, "first query of each sequence, then their number"));
   ArrayFacts key_starts =

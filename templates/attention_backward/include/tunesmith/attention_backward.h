@@ -12,7 +12,7 @@
 namespace tunesmith {
 
 /// Addresses in device memory, in the order of a plan. Non-null alibi_slopes, sinks, cu_seqlens, rng_state, dlse, dsinks and
-/// dslopes enable their options in a one-shot call. Shapes are those of the layout bshd; bhsd swaps sequence and heads.
+/// dslopes enable their options in a one-shot call. Shapes are for the layout bshd; bhsd swaps sequence and heads.
 struct AttentionBackwardArrays {
   const void* q = nullptr;  ///< as in AttentionArrays, down to rng_state
   const void* k = nullptr;
@@ -37,7 +37,7 @@ struct AttentionBackwardArrays {
   std::array<float*, 8> daux{};
 };
 
-/// The gradients of attention, from those of its outputs. With s, o and lse as AttentionProblem defines them:
+/// The gradients of attention from the gradients of its outputs. With s, o and lse as AttentionProblem defines them:
 ///
 ///   p[i,j]   = exp(s[i,j] - lse[i])
 ///   delta[i] = dot(o[i,:], dout[i,:]) - dlse[i]
@@ -54,9 +54,9 @@ struct AttentionBackwardArrays {
 ///   daux_a[e]  = sum_bhij ds[i,j] * (derivative of score_mod by aux.a[e])    over all visible pairs, for each array a of
 ///   `daux`
 ///
-/// All fields of the forward problem mean what they mean there; o and lse are its outputs for the same inputs. The gradients
-/// are written; with `accumulate` each of them, dsinks, dslopes and daux included, is added to what its array holds. The sum
-/// is rounded to the array's dtype; wgmma also rounds the gradients before the addition, as autograd does.
+/// Fields of the forward problem keep their meaning; o and lse are its outputs for the same inputs. The gradients are
+/// written; with `accumulate` each of them, dsinks, dslopes and daux included, is added to what its array holds. The sum is
+/// rounded to the array's dtype; wgmma also rounds the gradients before the addition, as autograd does.
 ///
 /// Special cases
 ///   no visible key              dq is 0; a key that no query sees has dk = dv = 0
@@ -79,8 +79,8 @@ struct AttentionBackwardArrays {
 /// The variants simt and mma are deterministic, apart from daux: equal inputs and configurations give equal bits. wgmma
 /// (Hopper) adds up dq in any order, unless dq has a kernel of its own (kernels=2) or a cluster holds all keys of a key
 /// head, up to 1024; all variants add up daux in any order. These may differ by rounding between runs. kernels=2 is the
-/// default above head_dim 128, except with dropout and many blocks. It is the default at any head_dim, without grouped
-/// heads, for so few blocks that those of both kernels run at the same time. `deterministic` puts the additions to dq in the
+/// default above head_dim 128, except with dropout and many blocks. Without grouped heads it is the default at any head_dim
+/// if the blocks of both kernels are few enough to run at the same time. `deterministic` puts the additions to dq in the
 /// order of the keys, and sums daux in integers, in two passes. Plan::deterministic() reports whether equal inputs give
 /// equal bits. Sums are float32, or of at least 24 bits of the largest term. 16-bit kernels round p and dx to 16 bits before
 /// the products that follow, as FlashAttention does, so f16 gradients need the usual loss scaling.

@@ -151,7 +151,7 @@ struct CrossEntropyProblem {
   std::int64_t inner = 1;                 ///< positions of each column, >= 1
   std::optional<std::int64_t> logits_col_stride{};   ///< elements between columns of logits, >= 0; absent: inner
   std::int64_t logits_inner_stride = 1;              ///< elements between positions of logits, >= 0
-  std::optional<std::int64_t> dlogits_col_stride{};  ///< the same for dlogits, no two elements of which may share an address
+  std::optional<std::int64_t> dlogits_col_stride{};  ///< the same for dlogits, whose elements may not share addresses
   std::int64_t dlogits_inner_stride = 1;
   bool mark_ignored = false;  ///< argmax of ignored rows is -1; requires argmax
 
@@ -167,7 +167,8 @@ struct CrossEntropyProblem {
   constexpr DType output() const noexcept { return out_dtype.value_or(dtype); }
   /// Returns whether the columns of an array are not adjacent.
   constexpr bool strided() const noexcept {
-    return inner != 1 || logits_col_stride.value_or(1) != 1 || dlogits_col_stride.value_or(1) != 1;
+    return inner != 1 || logits_col_stride.value_or(1) != 1 ||
+           (gradient != Gradient::none && dlogits_col_stride.value_or(1) != 1);
   }
   bool operator==(const CrossEntropyProblem&) const = default;
 };

@@ -21,13 +21,13 @@ constexpr void describe_rows(Self& p, Visitor& v) {
   v.field("rows", p.rows, {.meaning = "number of rows (tokens)", .range = {0}, .required = true, .runtime = true});
 }
 
-/// `choices`: the element types. `least_cols`: 0 if there may be no classes.
+/// `choices`: the element types. `min_cols`: 0 if there may be no classes.
 template <typename Self, DescriptionVisitor Visitor>
-constexpr void describe_logits(Self& p, Visitor& v, Choices choices = float_dtypes, std::int64_t least_cols = 1) {
+constexpr void describe_logits(Self& p, Visitor& v, Choices choices = float_dtypes, std::int64_t min_cols = 1) {
   describe_rows(p, v);
   v.field("cols", p.cols,
           {.meaning = "number of classes in logits; kernels are specialized for it",
-           .range = {least_cols, most_cols},
+           .range = {min_cols, max_cols},
            .required = true});
   v.field("dtype", p.dtype, {.meaning = "element type of logits", .choices = choices});
 }
@@ -94,11 +94,11 @@ constexpr void describe_layouts(Self& p, Visitor& v) {
 
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_shard(Self& p, Visitor& v) {
-  v.option("vocab_start", p.vocab_start, {.meaning = "class of the first column", .range = {0, most_cols - 1}});
-  const std::int64_t least = p.cols < most_cols && p.vocab_start < most_cols ? p.vocab_start + p.cols : most_cols;
+  v.option("vocab_start", p.vocab_start, {.meaning = "class of the first column", .range = {0, max_cols - 1}});
+  const std::int64_t least = p.cols < max_cols && p.vocab_start < max_cols ? p.vocab_start + p.cols : max_cols;
   v.option(
       "vocab_size", p.vocab_size,
-      {.meaning = "number of classes in all shards", .range = {least, most_cols}, .follows = {"vocab_start + cols", least}});
+      {.meaning = "number of classes in all shards", .range = {least, max_cols}, .follows = {"vocab_start + cols", least}});
 }
 
 template <typename Self, DescriptionVisitor Visitor>
@@ -352,7 +352,7 @@ constexpr void describe(Self& p, const CrossEntropyCombineArrays& arrays, Visito
           {.meaning = "element type of partials and losses: f64 for logits of f64, f32 for all others",
            .choices = one_of(DType::f32, DType::f64)});
   ce::describe_target_dtype(p, v);
-  v.field("vocab_size", p.vocab_size, {.meaning = "number of classes", .range = {1, most_cols}, .required = true});
+  v.field("vocab_size", p.vocab_size, {.meaning = "number of classes", .range = {1, max_cols}, .required = true});
   ce::describe_targets(p, v);
   ce::describe_z_loss(p, v);
   ce::describe_reduction(p, v);

@@ -48,7 +48,7 @@ struct RmsNormProblem {
   bool in_place = false;          ///< y is x: equal dtypes and strides
   double eps = 1e-6;              ///< added to the mean of squares, rounded to float32 unless x is f64: 0 to 1e30
   bool weight = false;            ///< the array `weight` (cols) is given
-  std::optional<DType> weight_dtype{};  ///< of weight: that of x, or f32; absent: dtype
+  std::optional<DType> weight_dtype{};  ///< of weight: dtype or f32; absent: dtype
   double weight_offset = 0;             ///< added to each weight, rounded as eps: 1 for Gemma
   std::int64_t weight_alignment = 16;   ///< as x_alignment, for weight
   bool rstd = false;                    ///< the array `rstd` (rows, f32, or f64 of x) is written, for the backward pass

@@ -8,7 +8,7 @@
 
 namespace tunesmith {
 
-inline constexpr std::int64_t most_cols = std::numeric_limits<std::int32_t>::max();
+inline constexpr std::int64_t max_cols = std::numeric_limits<std::int32_t>::max();
 
 /// Row stride of an output: rows must not overlap.
 constexpr FieldFacts output_stride(std::string_view meaning, std::int64_t cols) {
@@ -42,13 +42,12 @@ constexpr FieldFacts strided_row(FieldFacts facts, std::int64_t cols, std::int64
 
 /// Describes the fields of a problem that reads rows x and writes rows y. The problem has the members
 ///   rows, cols, dtype, out_dtype, x_row_stride, y_row_stride, x_alignment, y_alignment, in_place, and output().
-/// `least_cols`: 0 if rows may be empty. `choices`: the element types.
+/// `min_cols`: 0 if rows may be empty. `choices`: the element types.
 template <typename Problem, DescriptionVisitor Visitor>
-constexpr void describe_x_to_y(Problem& p, Visitor& v, std::int64_t least_cols = 1, Choices choices = float_dtypes) {
+constexpr void describe_x_to_y(Problem& p, Visitor& v, std::int64_t min_cols = 1, Choices choices = float_dtypes) {
   v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true, .runtime = true});
-  v.field(
-      "cols", p.cols,
-      {.meaning = "number of columns; kernels are specialized for it", .range = {least_cols, most_cols}, .required = true});
+  v.field("cols", p.cols,
+          {.meaning = "number of columns; kernels are specialized for it", .range = {min_cols, max_cols}, .required = true});
   v.field("dtype", p.dtype, {.meaning = "element type of x", .choices = choices});
   v.field("out_dtype", p.out_dtype, {.meaning = "element type of y", .choices = choices, .follows = {"dtype", p.dtype}});
   FieldFacts x_stride = input_stride("elements from one row of x to the next; 0: one row for all", p.cols);

@@ -20,7 +20,7 @@ struct ColumnStrides {
 constexpr FieldFacts inner_facts() {
   FieldFacts facts;
   facts.meaning = "positions of a column: arrays are (rows, cols, inner), and each position is a row of its own";
-  facts.range = {1, most_cols};
+  facts.range = {1, max_cols};
   return facts;
 }
 

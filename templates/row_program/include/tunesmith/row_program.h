@@ -37,8 +37,8 @@ class RowProgramText {
   /// Returns a shipped program, such as "layer_norm", or the gradient of one, "layer_norm_gradient". Throws
   /// Error(invalid_argument) with the list of names.
   static RowProgramText shipped(std::string_view name);
-  /// Returns the program that computes the gradient (docs/row-programs.md). Its inputs are those of this program that it
-  /// needs, and d<output> for each output; its outputs are d<input>. Throws Error(invalid_argument) if there is none.
+  /// Returns the program that computes the gradient (docs/row-programs.md). Its inputs are the inputs of this program that
+  /// it needs, and d<output> for each output; its outputs are d<input>. Throws Error(invalid_argument) if there is none.
   RowProgramText gradient() const;
 
   const std::string& text() const noexcept { return text_; }
@@ -98,8 +98,8 @@ struct RowProgramArrays {
 /// (rows, inner), and arrays [row, k] are (rows, inner, k). Sums over rows are over all rows and positions. The program has
 /// no groups of columns.
 ///
-/// Arrays [row, col] may have any strides between rows, columns and positions, such as those of a transposed matrix; inputs
-/// may repeat elements. If a stride between columns is not that of adjacent ones, the program has no groups, either.
+/// Arrays [row, col] may have any strides between rows, columns and positions: a transposed matrix, for example. Inputs may
+/// repeat elements. If the columns of an array are not adjacent, the program has no groups, either.
 ///
 /// Limits: 4 inputs and 3 outputs [row, col], at least one of them.
 struct RowProgramProblem {
@@ -109,8 +109,8 @@ struct RowProgramProblem {
   std::int64_t rows = 0;     ///< >= 0
   std::int64_t cols = 1;     ///< >= 0; a tuned kernel is specialized for it. 0: no launch, if all outputs have columns
   DType dtype = DType::f32;  ///< of arrays that the program declares as `float`: f32, f16, bf16 or f64
-  std::vector<RowProgramNumber> numbers{};         ///< numbers without a default, and others than their defaults
-  std::vector<RowProgramOfArray> row_strides{};    ///< elements between rows; absent: those of a row; 0: one row for all
+  std::vector<RowProgramNumber> numbers{};         ///< numbers without a default, or with another value
+  std::vector<RowProgramOfArray> row_strides{};    ///< elements between rows; absent: length of a row; 0: one row for all
   std::vector<RowProgramInPlace> in_place{};       ///< outputs [row, col] that overwrite an input of the same dtype
   std::vector<RowProgramOfArray> alignments{};     ///< bytes that an address is a multiple of; absent: 16
   std::int64_t inner = 1;                          ///< positions of each column: arrays [row, col] are (rows, cols, inner)
@@ -168,7 +168,7 @@ constexpr bool computes_in_f64(const RowProgramProblem& p) {
   return false;
 }
 
-/// An array of a program as a description has it.
+/// An array of a program, for a description.
 constexpr ArrayFacts row_program_array(const RowProgramProblem& p, const RowProgramArray& array) {
   const std::int64_t group = p.program.group() > 0 ? p.program.group() : 1;
   ArrayFacts facts{.name = array.name,
@@ -209,7 +209,7 @@ constexpr void describe(Self& p, const RowProgramArrays& arrays, Visitor& v) {
            .required = true});
   v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true, .runtime = true});
   v.field("cols", p.cols,
-          {.meaning = "number of columns; kernels are specialized for it", .range = {0, most_cols}, .required = true});
+          {.meaning = "number of columns; kernels are specialized for it", .range = {0, max_cols}, .required = true});
   v.field("dtype", p.dtype,
           {.meaning = "element type of arrays that the program declares as float", .choices = float_or_double_dtypes});
   v.option("numbers", p.numbers, {.meaning = "values of the program's numbers, such as eps=1e-5;seed=7", .runtime = true});
@@ -237,8 +237,8 @@ constexpr void describe(Self& p, const RowProgramArrays& arrays, Visitor& v) {
   }
 }
 
-/// Sets alignments and in_place to what the addresses of a one-shot call are. Throws Error(invalid_argument) for an address
-/// after those of the program's arrays.
+/// Sets alignments and in_place from the addresses of a one-shot call. Throws Error(invalid_argument) for an address beyond
+/// the program's arrays.
 void adopt(RowProgramProblem& problem, const RowProgramArrays& arrays);
 
 }  // namespace tunesmith

@@ -91,9 +91,9 @@ constexpr void describe(Self& p, const SoftmaxArrays& arrays, Visitor& v) {
 /// Gradient of a loss with respect to x, from dy (with respect to y) and the forward operation's y, for every row:
 ///   softmax:      dx = scale * y * (dy - sum_c dy * y)
 ///   log_softmax:  dx = scale * (dy - exp(y) * sum_c dy)
-/// Accumulated in float32 or better, f64 in double or better. `options` must equal those of the forward call, but without an
+/// Accumulated in float32 or better, f64 in double or better. `options` must equal the forward call's, but without an
 /// additive mask: it is rejected, because y already contains its effect. dx of a masked element is 0. `inner` and the
-/// strides are those of SoftmaxProblem.
+/// strides are as in SoftmaxProblem.
 struct SoftmaxBackwardProblem {
   using Arrays = SoftmaxBackwardArrays;
 
@@ -136,7 +136,7 @@ constexpr void describe(Self& p, const SoftmaxBackwardArrays& arrays, Visitor& v
   const SoftmaxRows rows{p.rows, p.cols, p.dtype, true};
   v.field("rows", p.rows, {.meaning = "number of rows", .range = {0}, .required = true, .runtime = true});
   v.field("cols", p.cols,
-          {.meaning = "number of columns; kernels are specialized for it", .range = {0, most_cols}, .required = true});
+          {.meaning = "number of columns; kernels are specialized for it", .range = {0, max_cols}, .required = true});
   v.field("dtype", p.dtype, {.meaning = "element type of dy and y", .choices = float_or_double_dtypes});
   v.field("out_dtype", p.out_dtype,
           {.meaning = "element type of dx", .choices = float_or_double_dtypes, .follows = {"dtype", p.dtype}});

@@ -22,7 +22,7 @@ struct SoftmaxMask {
     keep,  ///< bytes (DType::u8): 0 masks an element. Forward and backward
   };
   Kind kind = Kind::none;
-  std::optional<DType> dtype{};              ///< of an additive mask: f32, f16, bf16, or f64 with x of it; absent: that of x
+  std::optional<DType> dtype{};              ///< of an additive mask: f32, f16, bf16, or f64 if x is f64; absent: as x
   std::optional<std::int64_t> inner{};       ///< number of inner rows, >= 1; absent: all rows
   std::int64_t middle = 1;                   ///< number of middle entries per outer entry, >= 1
   std::optional<std::int64_t> row_stride{};  ///< elements between inner rows, >= 0; absent: cols
@@ -80,7 +80,7 @@ constexpr void describe(Self& o, const SoftmaxRows& of, Visitor& v) {
   using Kind = SoftmaxMask::Kind;
   auto& mask = o.mask;
   const Condition with_mask{mask.kind != Kind::none, of.backward ? "mask=keep" : "mask=add or mask=keep"};
-  constexpr std::int64_t most_stride = std::int64_t{1} << 50;
+  constexpr std::int64_t max_stride = std::int64_t{1} << 50;
   v.option("scale", o.scale, {.meaning = "positive factor of x", .range = {min_softmax_scale, max_softmax_scale}});
   v.option("causal", o.causal, {.meaning = "mask columns after r % cols in row r of square matrices"});
   v.option("valid_cols", o.valid_cols,
@@ -106,13 +106,13 @@ constexpr void describe(Self& o, const SoftmaxRows& of, Visitor& v) {
            {.meaning = "inner groups in one outer entry of the mask", .range = {1}, .only_with = with_mask});
   v.option("mask_row_stride", mask.row_stride,
            {.meaning = "mask elements between inner rows; 0: the same for all",
-            .range = {0, most_stride},
+            .range = {0, max_stride},
             .follows = {"cols", of.cols},
             .only_with = with_mask});
   v.option("mask_middle_stride", mask.middle_stride,
-           {.meaning = "mask elements between middle entries", .range = {0, most_stride}, .only_with = with_mask});
+           {.meaning = "mask elements between middle entries", .range = {0, max_stride}, .only_with = with_mask});
   v.option("mask_outer_stride", mask.outer_stride,
-           {.meaning = "mask elements between outer entries", .range = {0, most_stride}, .only_with = with_mask});
+           {.meaning = "mask elements between outer entries", .range = {0, max_stride}, .only_with = with_mask});
   FieldFacts alignment = alignment_facts("bytes that the address of the mask is a multiple of", mask_dtype(mask, of.dtype));
   alignment.only_with = with_mask;
   v.option("mask_alignment", mask.alignment, alignment);

@@ -16,13 +16,13 @@ namespace tunesmith::python {
 /// where the first one starts. Fixed size, on the stack.
 class LayoutKey {
  public:
-  static constexpr std::size_t most_words = 320;
+  static constexpr std::size_t max_words = 320;
 
   void add_absent() noexcept { words_[count_++] = 0; }
   /// Returns false if the key is full. `strides` are empty if the tensor is contiguous.
   bool add(std::uint16_t element_type, std::uint32_t device, const void* address, bool same_as_first,
            std::span<const std::int64_t> shape, std::span<const std::int64_t> strides) noexcept {
-    if (count_ + 1 + shape.size() + strides.size() > most_words) return false;
+    if (count_ + 1 + shape.size() + strides.size() > max_words) return false;
     const std::uint64_t bits = reinterpret_cast<std::uintptr_t>(address) | 16U;
     words_[count_++] = std::uint64_t{1} | std::uint64_t{same_as_first} << 1 | std::uint64_t{strides.empty()} << 2 |
                        (bits & (~bits + 1)) << 3 | std::uint64_t{shape.size()} << 8 | std::uint64_t{element_type} << 16 |
@@ -40,7 +40,7 @@ class LayoutKey {
   }
 
  private:
-  std::array<std::uint64_t, most_words> words_;
+  std::array<std::uint64_t, max_words> words_;
   std::size_t count_ = 0;
 };
 

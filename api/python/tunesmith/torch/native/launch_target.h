@@ -11,7 +11,7 @@ struct LaunchTarget {
 
   const void* plan;
   /// Enqueues the kernels on a CUDA stream; a plan of the host executor runs them, without the GIL. Returns 0, or -1 with a
-  /// Python exception. `count` is that of the plan's arrays.
+  /// Python exception. `count` is the number of the plan's arrays.
   int (*launch)(const void* plan, void* const* arrays, std::size_t count, void* stream);
 };
 

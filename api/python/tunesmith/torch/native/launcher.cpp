@@ -121,13 +121,13 @@ struct Gradient {
 };
 
 struct Launcher : std::enable_shared_from_this<Launcher> {
-  static constexpr std::size_t most_arguments = 24, most_arrays = 40, most_outputs = 16;  // as in src/launcher.cpp
+  static constexpr std::size_t max_arguments = 24, max_arrays = 40, max_outputs = 16;  // as in src/launcher.cpp
 
   std::string name;
   Owned prepare;
-  bool in_autocast = true;              ///< calls under autocast are taken
-  bool writes_last = false;             ///< the last argument is written
-  std::size_t returned = most_outputs;  ///< results that the call returns
+  bool in_autocast = true;             ///< calls under autocast are taken
+  bool writes_last = false;            ///< the last argument is written
+  std::size_t returned = max_outputs;  ///< results that the call returns
   std::optional<Gradient> gradient;
   LaunchTable table;
   std::vector<std::shared_ptr<const Prepared>> prepared;
@@ -234,7 +234,7 @@ std::shared_ptr<const Prepared> Launcher::find(PyObject* const* arguments, std::
   const Owned made = checked(PyObject_Vectorcall(prepare.get(), arguments, count, nullptr));
   std::shared_ptr<const Prepared> found;
   if (made.get() != Py_None) found = std::make_shared<Prepared>(made.get());
-  if (found != nullptr && (found->sources.size() > most_arrays || found->outputs.size() > most_outputs)) found = nullptr;
+  if (found != nullptr && (found->sources.size() > max_arrays || found->outputs.size() > max_outputs)) found = nullptr;
   if (table.is_full()) {
     table.clear();
     prepared.clear();
@@ -276,9 +276,9 @@ void Launcher::record(std::span<const at::Tensor* const> arguments, std::span<at
 
 PyObject* Launcher::call(PyObject* const* arguments, std::size_t count) {
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-  if (count == 0 || count > most_arguments || is_intercepted(keys, in_autocast)) return not_implemented();
-  std::array<const at::Tensor*, most_arguments> tensors{};
-  std::array<void*, most_arguments> addresses{};
+  if (count == 0 || count > max_arguments || is_intercepted(keys, in_autocast)) return not_implemented();
+  std::array<const at::Tensor*, max_arguments> tensors{};
+  std::array<void*, max_arguments> addresses{};
   LayoutKey key;
   bool recorded = false;
   // Kernels that the dispatcher calls run below autograd.
@@ -308,9 +308,9 @@ PyObject* Launcher::call(PyObject* const* arguments, std::size_t count) {
   if (found == nullptr) return not_implemented();
 
   const c10::Device device = tensors[0]->device();
-  std::array<at::Tensor, most_outputs> outputs;
+  std::array<at::Tensor, max_outputs> outputs;
   for (std::size_t n = 0; n < found->outputs.size(); ++n) outputs[n] = allocate(found->outputs[n], device);
-  std::array<void*, most_arrays> pointers{};
+  std::array<void*, max_arrays> pointers{};
   for (std::size_t i = 0; i < found->sources.size(); ++i) {
     const auto at = static_cast<std::size_t>(found->sources[i]);
     if (found->sources[i] >= 0) pointers[i] = at < count ? addresses[at] : outputs[at - count].mutable_data_ptr();

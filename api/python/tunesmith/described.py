@@ -1,0 +1,82 @@
+"""What the description of an operation says of the fields that arrays tell: presence, element types, sizes and strides."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from . import _core
+
+__all__ = ["default_of", "dtype_fields", "enabling", "size_fields", "stride_fields"]
+
+_PROBE = 1 << 20  # a stride that no default has
+
+
+def default_of(field: _core.Field) -> Any:
+    """Return the default of a field; None if it depends on other fields, or if there is none."""
+    if field.kind == "choice":
+        return field.default if field.default in field.choices else None
+    if field.kind == "str":
+        return ""
+    if field.kind == "bool":
+        return field.default == "1"
+    try:
+        return int(field.default) if field.kind == "int" else float(field.default)
+    except ValueError:
+        return None
+
+
+@functools.cache
+def enabling(op: str) -> dict[str, list[tuple[str, Any]]]:
+    """Return the fields, and their values, that enable each optional array; first the flag of the array's own name."""
+    usual = {array.name for array in _core.operation_arrays(op, {}) if array.present}
+    found: dict[str, list[tuple[str, Any]]] = {}
+    for field in _core.operation_fields(op):
+        values: list[Any] = [True] if field.kind == "bool" else list(field.choices)
+        if field.kind == "int" and default_of(field) is None:
+            values = [1]
+        for value in values:
+            for array in _core.operation_arrays(op, {field.name: value}):
+                if array.present and array.name not in usual:
+                    found.setdefault(array.name, []).append((field.name, value))
+    return {name: sorted(ways, key=lambda way: way[0] != name) for name, ways in found.items()}
+
+
+@functools.cache
+def dtype_fields(op: str) -> dict[str, str]:
+    """Return the fields that are the element types of arrays; an array's own comes before that of several."""
+    result: dict[str, str] = {}
+    for field in _core.operation_fields(op):
+        if field.kind != "choice" or not field.name.endswith("dtype"):
+            continue
+        types = [(choice, _core.operation_arrays(op, {field.name: choice})) for choice in field.choices]
+        for i, array in enumerate(types[0][1]):
+            if all(arrays[i].dtype == choice for choice, arrays in types):
+                result[array.name] = field.name
+    return result
+
+
+@functools.cache
+def size_fields(op: str) -> set[str]:
+    """Return the fields that are extents of arrays."""
+    ways = [{}, *({field: value} for each in enabling(op).values() for field, value in each)]
+    return {dim.split(" + ")[0] for way in ways for array in _core.operation_arrays(op, way) for dim in array.dims}
+
+
+_stride_fields: dict[tuple[str, str, tuple[str, ...]], tuple[str | None, ...]] = {}
+
+
+def stride_fields(op: str, array: _core.Array, fields: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """Return the fields of the strides of an array's dimensions; None for a dimension that has none. fields: the others."""
+    key = (op, array.name, tuple(array.dims))
+    if key not in _stride_fields:
+        found: list[str | None] = [None] * len(array.dims)
+        for field in _core.operation_fields(op):
+            if field.name.startswith(f"{array.name}_") and field.name.endswith("_stride"):
+                probed = _core.operation_arrays(op, {**fields, field.name: _PROBE})
+                strides = next(one.strides for one in probed if one.name == array.name)
+                if _PROBE in strides:
+                    found[strides.index(_PROBE)] = field.name
+        _stride_fields[key] = tuple(found)
+    return _stride_fields[key]
