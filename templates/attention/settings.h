@@ -100,7 +100,7 @@ struct Settings {
     return causal == Causal::top_left ? 0 : keys - queries;
   }
   /// Returns a bound of the queries of one sequence: seq_q, or all of the packed ones if these are fewer.
-  std::int64_t most_queries() const noexcept { return varlen ? std::min(seq_q, total_q) : seq_q; }
+  std::int64_t max_queries() const noexcept { return varlen ? std::min(seq_q, total_q) : seq_q; }
   /// Visible pairs of a query and a key in one head of the longest sequence.
   double visible_pairs() const noexcept;
 };
