@@ -58,29 +58,6 @@ bool is_complete(const Config& config, decltype(Typed::variant) variant) {
                              [&](const auto& field) { return config.fields.contains(field.first); });
 }
 
-/// Returns parse(config), or the last result of this thread if the configuration is the same, as it is for each new length
-/// of a known kernel.
-template <typename Typed>
-Typed parse_or_repeat(const Config& config, Typed (*parse)(const Config&)) {
-  static thread_local std::optional<std::pair<Config, Typed>> last;
-  if (!last || !(last->first == config)) {
-    Typed typed = parse(config);
-    last.emplace(config, std::move(typed));
-  }
-  return last->second;
-}
-
-/// Returns fields_of(typed), or the last result of this thread if the configuration is the same.
-template <typename Typed>
-Config written_or_repeat(const Typed& typed, Fields (*fields_of)(const Typed&)) {
-  static thread_local std::optional<std::pair<Typed, Config>> last;
-  if (!last || !(last->first == typed)) {
-    Config config{fields_of(typed)};
-    last.emplace(typed, std::move(config));
-  }
-  return last->second;
-}
-
 /// Returns the fields in canonical order, without options at their defaults.
 template <typename Config>
 Fields config_fields(const Config& config) {

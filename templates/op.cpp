@@ -1,11 +1,21 @@
 #include "templates/op.h"
 
+#include "tunesmith/error.h"
+
 namespace tunesmith {
 
 ParsedProblemPtr ParsedProblem::with(const Fields& changes) const {
   Problem changed = problem_;
   for (const auto& [field, value] : changes) changed.fields.set(field, value);
   return op_.parse(changed);
+}
+
+std::string ParsedProblem::why_invalid(const DeviceInfo& device, const Config& config) const {
+  try {
+    return why_invalid(device, configure(config));
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 std::vector<ArrayInfo> ParsedProblem::arrays() const {

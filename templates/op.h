@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/launch.h"
+#include "templates/kernel_config.h"
 #include "tunesmith/description.h"
 #include "tunesmith/device_info.h"
 #include "tunesmith/problem.h"
@@ -111,20 +112,26 @@ class ParsedProblem {
   virtual KeyParts key() const = 0;
   virtual Cost cost() const = 0;
 
+  /// Reads a configuration. Throws Error(invalid_argument) for fields that are missing or unknown, and for values out of
+  /// their ranges.
+  virtual KernelConfig configure(const Config& config) const = 0;
   /// Returns the configuration used without tuning: valid for the device, and good without measurements.
-  virtual Config default_config(const DeviceInfo& device) const = 0;
+  virtual KernelConfig default_kernel_config(const DeviceInfo& device) const = 0;
+  /// Returns its named values.
+  Config default_config(const DeviceInfo& device) const { return default_kernel_config(device).config(); }
   /// Completes a partial configuration ("variant=two_pass" or "threads=512") with defaults. Throws
   /// Error(invalid_argument) for an unknown field or value, and for a result that why_invalid() rejects.
   virtual Config complete_config(const DeviceInfo& device, const Config& partial) const = 0;
   /// Returns valid candidates in the order in which to try them, default_config() first.
   virtual std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const = 0;
   /// Returns an empty string if the configuration can run this problem on this device, otherwise one line with the reason.
-  /// Never throws, for any configuration: it may come from a cache that another version wrote.
-  virtual std::string why_invalid(const DeviceInfo& device, const Config& config) const = 0;
+  virtual std::string why_invalid(const DeviceInfo& device, const KernelConfig& config) const = 0;
+  /// Does the same for named values, which may come from a cache that another version wrote. Never throws.
+  std::string why_invalid(const DeviceInfo& device, const Config& config) const;
 
   /// Returns the maximum spilled bytes per thread, as reported by compilation, at which the tuner still measures a
   /// candidate. Default: no limit, because the measurement decides. A limit skips kernels whose spills are known to be slow.
-  virtual int max_spill_bytes(const Config& config) const {
+  virtual int max_spill_bytes(const KernelConfig& config) const {
     static_cast<void>(config);
     return std::numeric_limits<int>::max();
   }
@@ -147,8 +154,13 @@ class ParsedProblem {
     return {};
   }
 
-  virtual SourceParts source_parts(const Config& config) const = 0;
-  virtual LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const = 0;
+  virtual SourceParts source_parts(const KernelConfig& config) const = 0;
+  virtual LaunchPlan launch_plan(const KernelConfig& config, const DeviceInfo& device) const = 0;
+  /// Do the same for a configuration that is not used again. Throw as configure() does.
+  SourceParts source_parts(const Config& config) const { return source_parts(configure(config)); }
+  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const {
+    return launch_plan(configure(config), device);
+  }
 
   /// Returns the problem to tune in place of this one if its inputs cannot be generated; it has the same key() and source.
   /// Default: this problem.

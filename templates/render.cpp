@@ -104,7 +104,7 @@ std::string header_of(const TemplateSet& templates, const KeptLines& kept, const
 
 }  // namespace
 
-KernelSource::KernelSource(const ParsedProblem& problem, const Config& config, const TemplateSet& templates)
+KernelSource::KernelSource(const ParsedProblem& problem, const KernelConfig& config, const TemplateSet& templates)
     : op_(problem.op()), templates_(templates), config_(config.text()), parts_(problem.source_parts(config)) {
   // Increase the number if render() generates a different program from equal parts. Lengths precede the parts, so no two
   // lists concatenate to the same text.

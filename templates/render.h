@@ -19,7 +19,10 @@ struct SourceFile {
 class KernelSource {
  public:
   /// `config` must be complete.
-  KernelSource(const ParsedProblem& problem, const Config& config, const TemplateSet& templates = TemplateSet::embedded());
+  KernelSource(const ParsedProblem& problem, const KernelConfig& config,
+               const TemplateSet& templates = TemplateSet::embedded());
+  KernelSource(const ParsedProblem& problem, const Config& config, const TemplateSet& templates = TemplateSet::embedded())
+      : KernelSource(problem, problem.configure(config), templates) {}
 
   const Op& op() const noexcept { return op_; }
   /// Returns the name of its file: "softmax.cu".

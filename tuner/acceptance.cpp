@@ -20,7 +20,7 @@ std::string_view pipeline_message(std::string_view log) {
 
 }  // namespace
 
-std::string why_not_worth_timing(const ParsedProblem& problem, const Config& config, const Binary& binary) {
+std::string why_not_worth_timing(const ParsedProblem& problem, const KernelConfig& config, const Binary& binary) {
   if (const std::string_view message = pipeline_message(binary.log); !message.empty())
     return "the compiler breaks the pipeline: " + std::string(message);
   const int allowed = problem.max_spill_bytes(config);

@@ -12,6 +12,6 @@ namespace tunesmith {
 /// - ptxas had to serialize its asynchronous matrix products, to wait where the source does not, or to ignore its wishes for
 ///   registers (messages C7500 to C7599 in the log): the kernel is right, and not the one that was written;
 /// - a kernel spills more than Op::max_spill_bytes().
-std::string why_not_worth_timing(const ParsedProblem& problem, const Config& config, const Binary& binary);
+std::string why_not_worth_timing(const ParsedProblem& problem, const KernelConfig& config, const Binary& binary);
 
 }  // namespace tunesmith

@@ -14,7 +14,7 @@
 namespace tunesmith {
 
 struct Candidate {
-  Config config;
+  KernelConfig config;
   bool is_default = false;
   Built built;                                   ///< kept until it is known who wins
   Trial trial;                                   ///< an empty status: not looked at (yet)

@@ -19,14 +19,7 @@ bool is_decisive(std::string_view fact) {
 
 std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device, const std::string& text) {
   try {
-    return recorded_config(problem, device, Config{parse_fields(text, "recorded config")});
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
-std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device, const Config& config) {
-  try {
+    const Config config{parse_fields(text, "recorded config")};
     if (config.fields.empty()) return std::nullopt;
     Config complete = problem.complete_config(device, config);  // throws if the configuration is invalid
     if (complete.fields.size() != config.fields.size()) return std::nullopt;

@@ -13,8 +13,6 @@ namespace tunesmith {
 /// The configuration in canonical form, or nothing when the text is not a complete configuration that can run this problem
 /// on this device. Never throws Error.
 std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device, const std::string& text);
-/// The same for a parsed configuration.
-std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device, const Config& config);
 
 /// Parses the problem that was measured. Throws Error for a record of another version.
 ParsedProblemPtr recorded_problem(const Op& op, const TuningRecord& record);

@@ -14,7 +14,7 @@ constexpr std::size_t candidates_per_call = 32;
 
 /// Returns whether a kernel leaves lines in L2 that a flush does not evict, until the next call of Device::time_us.
 bool keeps_lines(const Candidate* candidate) {
-  const Value* const load = candidate->config.fields.find("load");
+  const Value* const load = candidate->config.config().fields.find("load");
   return load != nullptr && *load == Value("evict_last");
 }
 

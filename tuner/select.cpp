@@ -56,11 +56,8 @@ std::vector<KnownRecord> known_records(const ParsedProblem& problem, const Tunin
   std::vector<KnownRecord> known;
   const auto add = [&](const TuningRecord& record, Origin origin) {
     try {
-      known.push_back({record.key.n_cols,
-                       {parse_fields(record.config, "recorded config")},
-                       origin,
-                       is_stale(record, provenance),
-                       record.median_us});
+      known.push_back({record.key.n_cols, problem.configure({parse_fields(record.config, "recorded config")}), origin,
+                       is_stale(record, provenance), record.median_us});
     } catch (const Error&) {  // written by another version or hand
     }
   };
@@ -86,9 +83,8 @@ std::vector<KnownRecord> known_records(const ParsedProblem& problem, const Tunin
 Selection select(const ParsedProblem& problem, const DeviceInfo& device, const std::vector<KnownRecord>& records) {
   Selection selection;
   const auto use = [&](const KnownRecord& record) {
-    std::optional<Config> config = recorded_config(problem, device, record.config);
-    if (!config) return false;
-    selection.config = std::move(*config);
+    if (!problem.why_invalid(device, record.config).empty()) return false;
+    selection.config = record.config;
     selection.origin = record.origin;
     selection.nearest_n_cols = record.n_cols;
     selection.stale = record.stale;
@@ -100,7 +96,7 @@ Selection select(const ParsedProblem& problem, const DeviceInfo& device, const s
     if (record.origin == Origin::exact && record.n_cols == n_cols && use(record)) return selection;
   for (const KnownRecord& record : records)
     if (use(record)) return selection;
-  selection.config = problem.default_config(device);
+  selection.config = problem.default_kernel_config(device);
   return selection;
 }
 

@@ -15,7 +15,7 @@
 namespace tunesmith {
 
 struct Selection {
-  Config config;
+  KernelConfig config;
   Origin origin = Origin::by_default;
   std::int64_t nearest_n_cols = 0;  ///< n_cols of the record used; 0 for by_default and pinned
   bool stale = false;               ///< the record was measured under another driver, clock or power limit
@@ -39,7 +39,7 @@ std::optional<TuningKey> related_key(const KeyParts& parts, TuningKey key);
 /// A record that may be used for a tuning key.
 struct KnownRecord {
   std::int64_t n_cols = 0;
-  Config config;
+  KernelConfig config;
   Origin origin = Origin::exact;  ///< exact, older or nearest
   bool stale = false;
   double median_us = 0;

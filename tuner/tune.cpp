@@ -71,7 +71,7 @@ TuneResult TuningRun::run() {
   if (device.kind == DeviceInfo::Kind::host)
     throw Error(ErrorCode::unsupported, "tuning needs a GPU; ", device.name,
                 " is the host executor, which never claims a speed");
-  const LaunchPlan plan = problem_->launch_plan(problem_->default_config(device), device);
+  const LaunchPlan plan = problem_->launch_plan(problem_->default_kernel_config(device), device);
   if (plan.kernels.empty())
     throw Error(ErrorCode::invalid_argument, "there is nothing to tune: ", problem_->problem().short_text(),
                 " launches no kernel");
@@ -124,10 +124,10 @@ TuneResult TuningRun::run() {
 }
 
 void TuningRun::list_candidates() {
-  for (Config& config : work_.configs) {
+  for (const Config& config : work_.configs) {
     Candidate& candidate = candidates_.emplace_back();
     candidate.trial.config = config.text();
-    candidate.config = std::move(config);
+    candidate.config = problem_->configure(config);
   }
   candidates_.front().is_default = true;
 }

@@ -29,7 +29,7 @@ void share_kernel(KeyChoice& choice, const std::string& key) {
 
 bool may_tune(Mode mode) { return mode == Mode::tune || mode == Mode::later; }
 
-bool has_work(const PlanRequest& request, const Config& config, const DeviceInfo& device) {
+bool has_work(const PlanRequest& request, const KernelConfig& config, const DeviceInfo& device) {
   return !request.problem->launch_plan(config, device).kernels.empty();
 }
 
@@ -43,10 +43,9 @@ ConfigChoices::ConfigChoices(Engine::Parts& parts)
       recorded_(parts.options.plan_capacity) {}
 
 Choice ConfigChoices::choose(const PlanRequest& request, Phases& phases) {
-  const DeviceInfo& device = parts_.device->info();
   Choice choice;
   if (!request.pinned.fields.empty()) {
-    choice.selection.config = request.pinned;
+    choice.selection.config = request.problem->configure(request.pinned);
     choice.selection.origin = Origin::pinned;
     return choice;
   }
@@ -55,7 +54,7 @@ Choice ConfigChoices::choose(const PlanRequest& request, Phases& phases) {
     return choice;
   }
   if (request.mode == Mode::off && request.specialize == Specialize::exact) {
-    choice.selection = select(*request.problem, device, {});
+    choice.selection = select_from(*request.problem, {});
     return choice;
   }
 
@@ -79,7 +78,7 @@ Choice ConfigChoices::choose(const PlanRequest& request, Phases& phases) {
   }
   choice.key = known;
   if (tuned) {
-    choice.selection = {.config = std::move(tuned->config), .origin = Origin::tuned};
+    choice.selection = {.config = request.problem->configure(tuned->config), .origin = Origin::tuned};
     choice.tune_s = tuned->wall_s;
     choice.compile_ms = tuned->compile_ms;
     return choice;
@@ -87,7 +86,7 @@ Choice ConfigChoices::choose(const PlanRequest& request, Phases& phases) {
   if (known->by_capacity)
     choice.selection = {.config = capacity_config(*request.problem), .origin = Origin::capacity};
   else
-    choice.selection = select(*request.problem, device, known->records);
+    choice.selection = select_from(*request.problem, known->records);
   if (known->pending) {
     const std::lock_guard lock(mutex_);
     ++status_.untuned_plans;
@@ -170,16 +169,25 @@ ConfigChoices::Known ConfigChoices::find(const PlanRequest& request, const std::
   ++status_.tuned_keys;
   status_.tune_s += tuned->wall_s;
   pending_.erase(key);
-  known->records.insert(known->records.begin(), {tuning.n_cols, tuned->config, Origin::exact});
+  known->records.insert(known->records.begin(), {tuning.n_cols, request.problem->configure(tuned->config), Origin::exact});
   return known;
 }
 
-Config ConfigChoices::capacity_config(const ParsedProblem& problem) {
+KernelConfig ConfigChoices::capacity_config(const ParsedProblem& problem) {
   std::string key(problem.op().name());
   key.append(" ").append(std::to_string(problem.capacity())).append(" ").append(problem.capacity_class());
-  return *capacities_.get(key, [&] {
-    return std::make_shared<const Config>(problem.capacity_config(parts_.device->info()).value_or(Config()));
-  });
+  return capacities_.get(
+      key, [&] { return problem.configure(problem.capacity_config(parts_.device->info()).value_or(Config())); });
+}
+
+Selection ConfigChoices::select_from(const ParsedProblem& problem, const std::vector<KnownRecord>& records) {
+  Selection selection = select(problem, parts_.device->info(), records);
+  if (selection.origin != Origin::by_default) return selection;
+  const std::lock_guard lock(mutex_);
+  KernelConfig& last = last_defaults_[&problem.op()];
+  if (!(last == selection.config)) last = std::move(selection.config);
+  selection.config = last;
+  return selection;
 }
 
 bool ConfigChoices::has_records(const ParsedProblem& problem) {

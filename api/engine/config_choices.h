@@ -90,7 +90,10 @@ class ConfigChoices {
   /// Returns whether a problem used this many times gets a kernel of its own.
   bool is_often(std::uint32_t uses) const noexcept;
   /// Returns the configuration for the bucket of n_cols of the problem, made once for each capacity() and capacity_class().
-  Config capacity_config(const ParsedProblem& problem);
+  KernelConfig capacity_config(const ParsedProblem& problem);
+  /// Selects from records, or the default. A default that equals the operation's last one is that one, whose named values
+  /// are written.
+  Selection select_from(const ParsedProblem& problem, const std::vector<KnownRecord>& records);
   /// Returns whether the cache has records for this n_cols and problem class. Asks the cache once for each class.
   bool has_records(const ParsedProblem& problem);
   /// Tunes in this process or in a child process.
@@ -110,12 +113,13 @@ class ConfigChoices {
   Engine::Parts& parts_;
   TuneShare share_;
   SingleFlight<Known> keys_;
-  SingleFlight<std::shared_ptr<const Config>> capacities_;                // by operation, capacity() and capacity_class()
+  SingleFlight<KernelConfig> capacities_;                                 // by operation, capacity() and capacity_class()
   SingleFlight<std::shared_ptr<const std::set<std::int64_t>>> recorded_;  // n_cols, by operation and problem class
   std::atomic<bool> reported_stale_{false}, reported_share_{false}, reported_claim_{false};
 
   mutable std::mutex mutex_;
   std::map<std::string, PlanRequest> pending_;
+  std::map<const Op*, KernelConfig> last_defaults_;
   TuningStatus status_;
   bool reported_failure_ = false;
 };

@@ -26,7 +26,7 @@ void Plan::launch(std::span<const NamedArray> arrays, Stream stream) const {
 
 std::span<const ArrayInfo> Plan::arrays() const { return state_->problem->described_arrays(); }
 const Problem& Plan::problem() const noexcept { return state_->problem->problem(); }
-const Config& Plan::config() const noexcept { return state_->config; }
+const Config& Plan::config() const noexcept { return state_->config.config(); }
 Origin Plan::origin() const noexcept { return state_->origin; }
 std::int64_t Plan::capacity() const noexcept { return state_->capacity; }
 std::int64_t Plan::nearest_n_cols() const noexcept { return state_->nearest_n_cols; }

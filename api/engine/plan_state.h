@@ -28,7 +28,7 @@ struct LoadedSource {
 struct Plan::State {
   std::shared_ptr<Device> device;  // first, so that it is destroyed last
   ParsedProblemPtr problem;
-  Config config;
+  KernelConfig config;
   Origin origin = Origin::by_default;
   std::int64_t capacity = 0, nearest_n_cols = 0;
   bool counts_uses = false;                     ///< one-shot calls count as uses of key_choice

@@ -15,7 +15,7 @@ namespace {
 using Level = EngineOptions::Level;
 
 /// Returns the text of the fields that decide the source, with the configuration.
-std::string source_fields(const ParsedProblem& problem, const Config& config, std::int64_t capacity) {
+std::string source_fields(const ParsedProblem& problem, const KernelConfig& config, std::int64_t capacity) {
   const std::span<const FieldInfo> infos = problem.op().cached_fields();
   std::string text = problem.problem().op;
   if (capacity != 0) return text.append(" ").append(problem.capacity_class()).append(" ").append(config.text());
@@ -48,12 +48,14 @@ std::shared_ptr<Module> load(Engine::Parts& parts, const PlanRequest& request, c
 }
 
 /// Returns a function that renders the source anew; comments may differ from an earlier version's.
-std::function<std::string()> rendering(const Engine::Parts& parts, const PlanRequest& request, const Config& config) {
-  return [problem = request.problem, config, templates = parts.templates] { return render(*problem, config, templates); };
+std::function<std::string()> rendering(const Engine::Parts& parts, const PlanRequest& request, const KernelConfig& config) {
+  return [problem = request.problem, config, templates = parts.templates] {
+    return KernelSource(*problem, config, templates).render();
+  };
 }
 
 /// Returns a function that fetches a binary's source: just rendered, from the cache, or rendered anew.
-std::function<std::string()> source_of(const Engine::Parts& parts, const PlanRequest& request, const Config& config,
+std::function<std::string()> source_of(const Engine::Parts& parts, const PlanRequest& request, const KernelConfig& config,
                                        Built& built) {
   if (!built.source.empty()) return [source = std::move(built.source)]() mutable { return std::move(source); };
   return [cache = parts.cache, hash = built.source_hash, render_anew = rendering(parts, request, config)] {
@@ -62,7 +64,7 @@ std::function<std::string()> source_of(const Engine::Parts& parts, const PlanReq
   };
 }
 
-std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanRequest& request, const Config& config,
+std::shared_ptr<const LoadedSource> build(Engine::Parts& parts, const PlanRequest& request, const KernelConfig& config,
                                           const KernelSource& source, Phases& phases) {
   const Arch& arch = parts.device->info().arch;
   Built built = build_binary(source, arch, *parts.compiler, *parts.cache);
@@ -96,7 +98,7 @@ std::shared_ptr<const Plan::State> make_plan(Engine::Parts& parts, const PlanReq
   state->problem = request.problem;
   state->config = std::move(choice.selection.config);
   state->origin = choice.selection.origin;
-  if (const Value* capacity = state->config.fields.find("capacity"); capacity != nullptr)
+  if (const Value* capacity = state->config.config().fields.find("capacity"); capacity != nullptr)
     state->capacity = std::get<std::int64_t>(*capacity);
   state->nearest_n_cols = state->origin == Origin::nearest ? choice.selection.nearest_n_cols : 0;
   state->key_choice = std::move(choice.key);

@@ -80,13 +80,10 @@ std::vector<FieldInfo> config_field_infos() {
 }
 
 TypedConfig TypedConfig::parse(const Config& config) {
-  return parse_or_repeat<TypedConfig>(
-      config, [](const Config& given) { return read_fields(parse_variant(given.fields), given.fields, described); });
+  return read_fields(parse_variant(config.fields), config.fields, described);
 }
 
-Config TypedConfig::to_config() const {
-  return written_or_repeat<TypedConfig>(*this, [](const TypedConfig& typed) { return fields_of(typed, described); });
-}
+Config TypedConfig::to_config() const { return {fields_of(*this, described)}; }
 
 std::int64_t slabs(std::int64_t columns) noexcept { return (columns + 63) / 64; }
 bool sums_weights(const Settings& settings) noexcept { return settings.head_dim_v == 64 && settings.dropout == 0; }

@@ -11,7 +11,7 @@ namespace tunesmith {
 using namespace attention;
 
 ParsedAttention::ParsedAttention(const Op& op, const AttentionProblem& problem)
-    : ParsedProblem(op, problem), typed_(problem), settings_(Settings::of(problem)) {}
+    : TypedProblem(op, problem), typed_(problem), settings_(Settings::of(problem)) {}
 
 std::vector<FieldInfo> config_fields_of(const AttentionProblem&) { return config_field_infos(); }
 
@@ -38,8 +38,8 @@ Cost ParsedAttention::cost() const {
   return cost;
 }
 
-Config ParsedAttention::default_config(const DeviceInfo& device) const {
-  return attention::default_config(settings_, device).to_config();
+attention::TypedConfig ParsedAttention::default_of(const DeviceInfo& device) const {
+  return attention::default_config(settings_, device);
 }
 
 std::vector<Config> ParsedAttention::search_space(const DeviceInfo& device, Effort effort) const {
@@ -50,12 +50,8 @@ Config ParsedAttention::complete_config(const DeviceInfo& device, const Config& 
   return attention::complete_config(partial, settings_, device);
 }
 
-std::string ParsedAttention::why_invalid(const DeviceInfo& device, const Config& config) const {
-  try {
-    return attention::why_invalid(TypedConfig::parse(config), settings_, device);
-  } catch (const Error& error) {
-    return error.what();
-  }
+std::string ParsedAttention::why_invalid_of(const DeviceInfo& device, const TypedConfig& config) const {
+  return attention::why_invalid(config, settings_, device);
 }
 
 Problem ParsedAttention::tuned_as() const {

@@ -1,25 +1,23 @@
 #pragma once
 // attention. See tunesmith/attention.h for what it computes.
 
+#include "templates/attention/config.h"
 #include "templates/attention/settings.h"
 #include "templates/described_op.h"
+#include "templates/typed_problem.h"
 #include "tunesmith/attention.h"
 
 namespace tunesmith {
 
-class ParsedAttention final : public ParsedProblem {
+class ParsedAttention final : public TypedProblem<attention::TypedConfig> {
  public:
   ParsedAttention(const Op& op, const AttentionProblem& problem);
 
   static std::vector<std::string> templates() { return {"attention"}; }
   KeyParts key() const override;
   Cost cost() const override;
-  Config default_config(const DeviceInfo& device) const override;
   Config complete_config(const DeviceInfo& device, const Config& partial) const override;
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
-  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
-  SourceParts source_parts(const Config& config) const override;
-  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   Problem tuned_as() const override;
   Problem verification_problem() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
@@ -28,6 +26,12 @@ class ParsedAttention final : public ParsedProblem {
                             const Evaluate& evaluate) const override;
 
  private:
+  attention::TypedConfig read(const Config& config) const override { return attention::TypedConfig::parse(config); }
+  attention::TypedConfig default_of(const DeviceInfo& device) const override;
+  std::string why_invalid_of(const DeviceInfo& device, const attention::TypedConfig& config) const override;
+  SourceParts parts_of(const attention::TypedConfig& config) const override;
+  LaunchPlan plan_of(const attention::TypedConfig& config, const DeviceInfo& device) const override;
+
   const AttentionProblem typed_;
   const attention::Settings settings_;
 };

@@ -163,8 +163,7 @@ Params parameters(const TypedConfig& config, const Settings& settings, const Dev
 
 }  // namespace
 
-SourceParts ParsedAttention::source_parts(const Config& config) const {
-  const TypedConfig typed = TypedConfig::parse(config);
+SourceParts ParsedAttention::parts_of(const TypedConfig& typed) const {
   const Settings& settings = settings_;
   const bool wgmma = typed.variant == Variant::wgmma;
   const bool cluster = typed.variant == Variant::split && typed.cluster > 1;
@@ -255,8 +254,7 @@ void classify_block_mask(const TypedConfig& config, const Settings& settings, La
 
 }  // namespace
 
-LaunchPlan ParsedAttention::launch_plan(const Config& config, const DeviceInfo& device) const {
-  const TypedConfig typed = TypedConfig::parse(config);
+LaunchPlan ParsedAttention::plan_of(const TypedConfig& typed, const DeviceInfo& device) const {
   const Settings& settings = settings_;
   const Params params = parameters(typed, settings, device);
   LaunchPlan plan;

@@ -55,8 +55,7 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, Launch
 
 }  // namespace
 
-LaunchPlan ParsedAttentionBackward::launch_plan(const Config& config, const DeviceInfo& device) const {
-  const TypedConfig typed = TypedConfig::parse(config);
+LaunchPlan ParsedAttentionBackward::plan_of(const TypedConfig& typed, const DeviceInfo& device) const {
   const Settings& settings = settings_;
   const attention::Settings& forward = settings.forward;
   const Params params = parameters(typed, settings, device);

@@ -13,7 +13,7 @@ namespace tunesmith {
 using namespace attention_backward;
 
 ParsedAttentionBackward::ParsedAttentionBackward(const Op& op, const AttentionBackwardProblem& problem)
-    : ParsedProblem(op, problem), typed_(problem), settings_(Settings::of(problem)) {}
+    : TypedProblem(op, problem), typed_(problem), settings_(Settings::of(problem)) {}
 
 std::vector<FieldInfo> config_fields_of(const AttentionBackwardProblem&) { return config_field_infos(); }
 
@@ -49,8 +49,8 @@ Cost ParsedAttentionBackward::cost() const {
   return cost;
 }
 
-Config ParsedAttentionBackward::default_config(const DeviceInfo& device) const {
-  return attention_backward::default_config(settings_, device).to_config();
+attention_backward::TypedConfig ParsedAttentionBackward::default_of(const DeviceInfo& device) const {
+  return attention_backward::default_config(settings_, device);
 }
 
 std::vector<Config> ParsedAttentionBackward::search_space(const DeviceInfo& device, Effort effort) const {
@@ -61,12 +61,8 @@ Config ParsedAttentionBackward::complete_config(const DeviceInfo& device, const 
   return attention_backward::complete_config(partial, settings_, device);
 }
 
-std::string ParsedAttentionBackward::why_invalid(const DeviceInfo& device, const Config& config) const {
-  try {
-    return attention_backward::why_invalid(TypedConfig::parse(config), settings_, device);
-  } catch (const Error& error) {
-    return error.what();
-  }
+std::string ParsedAttentionBackward::why_invalid_of(const DeviceInfo& device, const TypedConfig& config) const {
+  return attention_backward::why_invalid(config, settings_, device);
 }
 
 Problem ParsedAttentionBackward::tuned_as() const {

@@ -69,8 +69,7 @@ std::string entry(const std::string& name, const std::string& bounds, const char
 
 }  // namespace
 
-SourceParts ParsedAttentionBackward::source_parts(const Config& config) const {
-  const TypedConfig typed = TypedConfig::parse(config);
+SourceParts ParsedAttentionBackward::parts_of(const TypedConfig& typed) const {
   const Settings& settings = settings_;
   const attention::Settings& forward = settings.forward;
   const std::string variant(enum_name(typed.variant));

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "core/half.h"
-#include "templates/config_values.h"
 #include "templates/copy/params.cuh"
 #include "templates/eviction.h"
 #include "templates/folded_grid.h"
@@ -17,22 +16,7 @@ namespace {
 
 constexpr std::int64_t read_tile = CopyProblem::read_tile;
 
-enum class CopyVariant : std::uint8_t { stretch };
-
 }  // namespace
-
-template <>
-inline constexpr std::array<std::string_view, 1> enum_names<CopyVariant>{"stretch"};
-
-namespace {
-
-struct CopyConfig {
-  CopyVariant variant = CopyVariant::stretch;
-  int threads = 256;
-  int vectors = 1;
-  LoadHint load = LoadHint::plain;
-  StoreHint store = StoreHint::plain;
-};
 
 void describe(const CopyConfig& c, Description& d) {
   d.field("variant", c.variant, {.meaning = "the kernel; there is one", .required = true});
@@ -46,6 +30,11 @@ void describe(const CopyConfig& c, Description& d) {
   d.field("load", c.load, {.meaning = "cache hint of the loads", .required = true});
   d.field("store", c.store, {.meaning = "cache hint of the stores", .required = true});
 }
+
+CopyConfig CopyConfig::parse(const Config& config) { return read_config<CopyConfig>(config.fields); }
+Config CopyConfig::to_config() const { return {config_fields(*this)}; }
+
+namespace {
 
 std::string why_not(const CopyConfig& config, const CopyProblem& problem, const DeviceInfo& device) {
   if (config.threads > device.max_threads_per_block)
@@ -87,19 +76,18 @@ Cost ParsedCopy::cost() const {
           shape_.inputs == 2 ? static_cast<double>(shape_.elements) : 0.0};
 }
 
-Config ParsedCopy::default_config(const DeviceInfo& device) const {
+CopyConfig ParsedCopy::default_of(const DeviceInfo& device) const {
   const bool large = shape_.bytes() >= 4 * device.l2_bytes;
   CopyConfig config;
   config.vectors = large ? 1 : 4;
   if (suits_evict_last(shape_.bytes(), device)) config.load = LoadHint::evict_last;
-  return {config_fields(config)};
+  return config;
 }
 
 Config ParsedCopy::complete_config(const DeviceInfo& device, const Config& partial) const {
   Config config = default_config(device);
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
-  const CopyConfig typed = read_config<CopyConfig>(config.fields);
-  if (const std::string reason = why_not(typed, shape_, device); !reason.empty())
+  if (const std::string reason = why_not(CopyConfig::parse(config), shape_, device); !reason.empty())
     throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
   return config;
 }
@@ -124,22 +112,17 @@ std::vector<Config> ParsedCopy::search_space(const DeviceInfo& device, Effort ef
       for (const auto& [load, store] : full ? full_hints : quick_hints) {
         const CopyConfig typed{.threads = threads, .vectors = vectors, .load = load, .store = store};
         if (!why_not(typed, shape_, device).empty() || (load == LoadHint::evict_last && !keeps)) continue;
-        if (Config config{config_fields(typed)}; std::ranges::find(space, config) == space.end())
+        if (Config config = typed.to_config(); std::ranges::find(space, config) == space.end())
           space.push_back(std::move(config));
       }
   return space;
 }
 
-std::string ParsedCopy::why_invalid(const DeviceInfo& device, const Config& config) const {
-  try {
-    return why_not(read_config<CopyConfig>(config.fields), shape_, device);
-  } catch (const Error& error) {
-    return error.what();
-  }
+std::string ParsedCopy::why_invalid_of(const DeviceInfo& device, const CopyConfig& config) const {
+  return why_not(config, shape_, device);
 }
 
-SourceParts ParsedCopy::source_parts(const Config& config) const {
-  const auto typed = read_config<CopyConfig>(config.fields);
+SourceParts ParsedCopy::parts_of(const CopyConfig& typed) const {
   SourceParts parts;
   parts.includes = {"copy/copy.cuh"};
   parts.kernel = shape_.write ? "copy" : "read_maxima";
@@ -165,7 +148,7 @@ SourceParts ParsedCopy::source_parts(const Config& config) const {
   return parts;
 }
 
-LaunchPlan ParsedCopy::launch_plan(const Config& config, const DeviceInfo&) const {
+LaunchPlan ParsedCopy::plan_of(const CopyConfig& config, const DeviceInfo&) const {
   LaunchPlan plan;
   CopyParams params{};
   params.elements = shape_.elements;
@@ -179,13 +162,12 @@ LaunchPlan ParsedCopy::launch_plan(const Config& config, const DeviceInfo&) cons
          static_cast<std::uint32_t>(layouts[i].alignment), layouts[i].extent_bytes(), layouts[i].output, false,
          layouts[i].in_place_of.empty() ? -1 : 0});
   if (shape_.elements == 0) return plan;
-  const std::int64_t threads = config.fields.integer("threads");
-  const std::int64_t per_block = threads * config.fields.integer("vectors") * (16 / size_of(shape_.dtype));
+  const std::int64_t per_block = std::int64_t{config.threads} * config.vectors * (16 / size_of(shape_.dtype));
   const std::int64_t blocks = shape_.write ? (shape_.elements + per_block - 1) / per_block : shape_.tiles();
   KernelLaunch launch;
   launch.entry = "copy";
   launch.grid = folded_grid(blocks);
-  launch.block = {static_cast<std::uint32_t>(threads), 1, 1};
+  launch.block = {static_cast<std::uint32_t>(config.threads), 1, 1};
   plan.kernels.push_back(launch);
   return plan;
 }

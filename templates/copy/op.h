@@ -1,7 +1,9 @@
 #pragma once
 // copy: y = a, or y = a + b. The bandwidth baseline of other operations, tuned like them.
 
+#include "templates/config_values.h"
 #include "templates/described_op.h"
+#include "templates/typed_problem.h"
 
 namespace tunesmith {
 
@@ -55,24 +57,42 @@ constexpr void describe(Self& p, const CopyArrays& arrays, Visitor& v) {
   v.array(arrays.y, y);
 }
 
-class ParsedCopy final : public ParsedProblem {
+enum class CopyVariant : std::uint8_t { stretch };
+template <>
+inline constexpr std::array<std::string_view, 1> enum_names<CopyVariant>{"stretch"};
+
+struct CopyConfig {
+  CopyVariant variant = CopyVariant::stretch;
+  int threads = 256;
+  int vectors = 1;
+  LoadHint load = LoadHint::plain;
+  StoreHint store = StoreHint::plain;
+
+  static CopyConfig parse(const Config& config);
+  Config to_config() const;
+  bool operator==(const CopyConfig&) const = default;
+};
+
+class ParsedCopy final : public TypedProblem<CopyConfig> {
  public:
-  ParsedCopy(const Op& op, const CopyProblem& problem) : ParsedProblem(op, problem), shape_(problem) {}
+  ParsedCopy(const Op& op, const CopyProblem& problem) : TypedProblem(op, problem), shape_(problem) {}
 
   static std::vector<std::string> templates() { return {"copy"}; }
   KeyParts key() const override;
   Cost cost() const override;
-  Config default_config(const DeviceInfo& device) const override;
   Config complete_config(const DeviceInfo& device, const Config& partial) const override;
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
-  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
-  SourceParts source_parts(const Config& config) const override;
-  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   Problem verification_problem() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 
  private:
+  CopyConfig read(const Config& config) const override { return CopyConfig::parse(config); }
+  CopyConfig default_of(const DeviceInfo& device) const override;
+  std::string why_invalid_of(const DeviceInfo& device, const CopyConfig& config) const override;
+  SourceParts parts_of(const CopyConfig& config) const override;
+  LaunchPlan plan_of(const CopyConfig& config, const DeviceInfo& device) const override;
+
   const CopyProblem shape_;
 };
 

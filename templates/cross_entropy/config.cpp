@@ -20,6 +20,17 @@ void describe(const TileConfig& c, Description& d) {
 
 std::vector<FieldInfo> tile_config_fields() { return config_infos<TileConfig>(); }
 TileConfig TileConfig::parse(const Config& config) { return read_config<TileConfig>(config.fields); }
+
+CombineConfig CombineConfig::parse(const Config& config) {
+  const Config only = CombineConfig().to_config();
+  if (config != only) throw Error(ErrorCode::invalid_argument, "the one configuration there is: ", only.text());
+  return {};
+}
+Config CombineConfig::to_config() const { return {{{"variant", std::string("rows")}, {"threads", std::int64_t{threads}}}}; }
+
+Config LossConfig::to_config() const {
+  return std::visit([](const auto& config) { return config.to_config(); }, kind);
+}
 Config TileConfig::to_config() const { return {config_fields(*this)}; }
 
 std::int64_t TileConfig::blocks_per_row(const row::Shape& shape) const noexcept {

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "templates/config_values.h"
 #include "templates/cross_entropy/problem.h"
+#include "templates/row/config.h"
 #include "tunesmith/device_info.h"
 #include "tunesmith/problem.h"
 
@@ -26,7 +28,25 @@ struct TileConfig {
   /// Throws Error(invalid_argument) with the field, its value and the allowed values.
   static TileConfig parse(const Config& config);
   Config to_config() const;
+  bool operator==(const TileConfig&) const = default;
   std::int64_t blocks_per_row(const row::Shape& shape) const noexcept;
+};
+
+/// The one configuration of the kernel that combines shards: a thread per row.
+struct CombineConfig {
+  static constexpr int threads = 128;
+
+  static CombineConfig parse(const Config& config);
+  Config to_config() const;
+  bool operator==(const CombineConfig&) const = default;
+};
+
+/// A configuration of one kind of kernel (Settings::kind).
+struct LossConfig {
+  std::variant<row::TypedConfig, TileConfig, CombineConfig> kind;
+
+  Config to_config() const;
+  bool operator==(const LossConfig&) const = default;
 };
 
 /// Describes the fields of a configuration.

@@ -33,14 +33,14 @@ KeyParts ParsedDivisor::key() const {
           std::max<std::int64_t>(p_.rows, 1), 1};
 }
 
-SourceParts ParsedDivisor::source_parts(const Config&) const {
+SourceParts ParsedDivisor::parts_of(const OneBlockConfig&) const {
   const bool narrow = p_.target_dtype == DType::i32;
   return one_block::source(
       "cross_entropy_divisor", "DivisorParams", sizeof(DivisorParams),
       std::string("<") + (narrow ? "int" : "tunesmith::int64") + (p_.scaled_weight ? ", true>" : ", false>"));
 }
 
-LaunchPlan ParsedDivisor::launch_plan(const Config&, const DeviceInfo&) const {
+LaunchPlan ParsedDivisor::plan_of(const OneBlockConfig&, const DeviceInfo&) const {
   DivisorParams params{};
   params.rows = p_.rows;
   params.cols = p_.cols;
@@ -106,11 +106,11 @@ KeyParts ParsedReduce::key() const {
   return {std::string("z_losses=") + (p_.z_losses ? "1" : "0"), std::max<std::int64_t>(p_.rows, 1), 1};
 }
 
-SourceParts ParsedReduce::source_parts(const Config&) const {
+SourceParts ParsedReduce::parts_of(const OneBlockConfig&) const {
   return one_block::source("cross_entropy_reduce", "ReduceParams", sizeof(ReduceParams), "");
 }
 
-LaunchPlan ParsedReduce::launch_plan(const Config&, const DeviceInfo&) const {
+LaunchPlan ParsedReduce::plan_of(const OneBlockConfig&, const DeviceInfo&) const {
   ReduceParams params{};
   params.rows = p_.rows;
   std::vector<std::size_t> offsets{offsetof(ReduceParams, losses)};

@@ -105,12 +105,13 @@ class ParsedDivisor final : public OneBlockProblem {
   ParsedDivisor(const Op& op, const DivisorProblem& problem) : OneBlockProblem(op, problem), p_(problem) {}
 
   KeyParts key() const override;
-  SourceParts source_parts(const Config& config) const override;
-  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 
  private:
+  SourceParts parts_of(const OneBlockConfig& config) const override;
+  LaunchPlan plan_of(const OneBlockConfig& config, const DeviceInfo& device) const override;
+
   const DivisorProblem p_;
 };
 
@@ -119,12 +120,13 @@ class ParsedReduce final : public OneBlockProblem {
   ParsedReduce(const Op& op, const ReduceProblem& problem) : OneBlockProblem(op, problem), p_(problem) {}
 
   KeyParts key() const override;
-  SourceParts source_parts(const Config& config) const override;
-  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 
  private:
+  SourceParts parts_of(const OneBlockConfig& config) const override;
+  LaunchPlan plan_of(const OneBlockConfig& config, const DeviceInfo& device) const override;
+
   const ReduceProblem p_;
 };
 

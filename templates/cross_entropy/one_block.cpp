@@ -10,7 +10,15 @@
 
 namespace tunesmith::cross_entropy {
 
-Config OneBlockProblem::default_config(const DeviceInfo&) const { return {{{"variant", std::string("block")}}}; }
+OneBlockConfig OneBlockConfig::parse(const Config& config) {
+  if (config.fields.size() != 1)
+    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' needs variant and nothing else");
+  const Value* const variant = config.fields.find("variant");
+  if (variant == nullptr || text(*variant) != "block")
+    throw Error(ErrorCode::invalid_argument, "config variant is ",
+                variant == nullptr ? "missing" : "'" + text(*variant) + "'", "; allowed: block");
+  return {};
+}
 
 Config OneBlockProblem::complete_config(const DeviceInfo& device, const Config& partial) const {
   for (const auto& item : partial.fields)
@@ -27,11 +35,7 @@ std::vector<Config> OneBlockProblem::search_space(const DeviceInfo& device, Effo
   return {default_config(device)};
 }
 
-std::string OneBlockProblem::why_invalid(const DeviceInfo& device, const Config& config) const {
-  if (config.fields.size() != 1) return "config '" + config.text() + "' needs variant and nothing else";
-  const Value* const variant = config.fields.find("variant");
-  if (variant == nullptr || text(*variant) != "block")
-    return "config variant is " + (variant == nullptr ? "missing" : "'" + text(*variant) + "'") + "; allowed: block";
+std::string OneBlockProblem::why_invalid_of(const DeviceInfo& device, const OneBlockConfig&) const {
   if (device.max_threads_per_block < one_block::threads)
     return "it takes blocks of " + std::to_string(one_block::threads) + " threads; the device allows " +
            std::to_string(device.max_threads_per_block);

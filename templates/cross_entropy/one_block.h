@@ -3,26 +3,35 @@
 // source, launch plan, inputs and comparison.
 
 #include "templates/row/source.h"
+#include "templates/typed_problem.h"
 #include "tunesmith/cross_entropy.h"
 
 namespace tunesmith::cross_entropy {
 
 inline constexpr std::int64_t max_rows_of_a_sum = std::int64_t{1} << 50;
 
-/// Base of operations with one kernel of one block and a single configuration.
-class OneBlockProblem : public ParsedProblem {
+/// The single configuration: variant=block.
+struct OneBlockConfig {
+  static OneBlockConfig parse(const Config& config);
+  Config to_config() const { return {{{"variant", std::string("block")}}}; }
+  bool operator==(const OneBlockConfig&) const = default;
+};
+
+/// Base of operations with one kernel of one block.
+class OneBlockProblem : public TypedProblem<OneBlockConfig> {
  public:
   static std::vector<std::string> templates() { return row::templates("cross_entropy"); }
   Cost cost() const override;
-  Config default_config(const DeviceInfo& device) const override;
   Config complete_config(const DeviceInfo& device, const Config& partial) const override;
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
-  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
   Problem verification_problem() const override;
 
  protected:
+  OneBlockConfig read(const Config& config) const override { return OneBlockConfig::parse(config); }
+  OneBlockConfig default_of(const DeviceInfo&) const override { return {}; }
+  std::string why_invalid_of(const DeviceInfo& device, const OneBlockConfig& config) const override;
   template <typename Typed>
-  OneBlockProblem(const Op& op, const Typed& typed) : ParsedProblem(op, typed), rows_(typed.rows) {}
+  OneBlockProblem(const Op& op, const Typed& typed) : TypedProblem(op, typed), rows_(typed.rows) {}
 
  private:
   const std::int64_t rows_;

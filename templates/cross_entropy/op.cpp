@@ -15,7 +15,6 @@ using namespace cross_entropy;
 namespace {
 
 /// Combining shards has one configuration: one thread per row, in blocks of this size.
-const Config combine_config{{{"variant", std::string("rows")}, {"threads", std::int64_t{128}}}};
 
 }  // namespace
 
@@ -67,17 +66,24 @@ KeyParts ParsedCrossEntropy::key() const {
 
 Cost ParsedCrossEntropy::cost() const { return cost_of(settings_, array_view()); }
 
-Config ParsedCrossEntropy::default_config(const DeviceInfo& device) const {
+LossConfig ParsedCrossEntropy::read(const Config& config) const {
+  if (is_row_kernel()) return {row::TypedConfig::parse(config)};
+  if (settings_.kind == Kind::backward) return {TileConfig::parse(config)};
+  return {CombineConfig::parse(config)};
+}
+
+LossConfig ParsedCrossEntropy::default_of(const DeviceInfo& device) const {
   const row::Shape& shape = settings_.shape;
-  if (is_row_kernel()) return row::default_config(shape, device).to_config();
-  return settings_.kind == Kind::backward ? default_tile_config(shape, device).to_config() : combine_config;
+  if (is_row_kernel()) return {row::default_config(shape, device)};
+  if (settings_.kind == Kind::backward) return {default_tile_config(shape, device)};
+  return {CombineConfig()};
 }
 
 Config ParsedCrossEntropy::complete_config(const DeviceInfo& device, const Config& partial) const {
   const row::Shape& shape = settings_.shape;
   if (is_row_kernel()) return row::complete_config(partial, shape, device);
   if (settings_.kind == Kind::backward) return complete_tile_config(partial, shape, device);
-  Config config = combine_config;
+  Config config = CombineConfig().to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
   if (const std::string reason = why_invalid(device, config); !reason.empty())
     throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
@@ -87,18 +93,16 @@ Config ParsedCrossEntropy::complete_config(const DeviceInfo& device, const Confi
 std::vector<Config> ParsedCrossEntropy::search_space(const DeviceInfo& device, Effort effort) const {
   const row::Shape& shape = settings_.shape;
   if (is_row_kernel()) return row::search_space(shape, device, effort);
-  return settings_.kind == Kind::backward ? tile_search_space(shape, device, effort) : std::vector<Config>{combine_config};
+  return settings_.kind == Kind::backward ? tile_search_space(shape, device, effort)
+                                          : std::vector<Config>{CombineConfig().to_config()};
 }
 
-std::string ParsedCrossEntropy::why_invalid(const DeviceInfo& device, const Config& config) const {
-  try {
-    const row::Shape& shape = settings_.shape;
-    if (is_row_kernel()) return row::why_invalid(row::TypedConfig::parse(config), shape, device);
-    if (settings_.kind == Kind::backward) return cross_entropy::why_invalid(TileConfig::parse(config), shape, device);
-    return config == combine_config ? "" : "the one configuration there is: " + combine_config.text();
-  } catch (const Error& error) {
-    return error.what();
-  }
+std::string ParsedCrossEntropy::why_invalid_of(const DeviceInfo& device, const LossConfig& config) const {
+  const row::Shape& shape = settings_.shape;
+  if (const auto* const row = std::get_if<row::TypedConfig>(&config.kind)) return row::why_invalid(*row, shape, device);
+  if (const auto* const tiles = std::get_if<TileConfig>(&config.kind))
+    return cross_entropy::why_invalid(*tiles, shape, device);
+  return {};
 }
 
 std::optional<Config> ParsedCrossEntropy::capacity_config(const DeviceInfo& device) const {

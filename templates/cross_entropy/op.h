@@ -2,18 +2,20 @@
 // cross_entropy, its gradient, and both operations for a sharded vocabulary. tunesmith/cross_entropy.h defines what they
 // compute.
 
+#include "templates/cross_entropy/config.h"
 #include "templates/cross_entropy/problem.h"
 #include "templates/described_op.h"
 #include "templates/row/source.h"
+#include "templates/typed_problem.h"
 
 namespace tunesmith {
 
 /// All four: they differ in their settings' kind.
-class ParsedCrossEntropy final : public ParsedProblem {
+class ParsedCrossEntropy final : public TypedProblem<cross_entropy::LossConfig> {
  public:
   template <typename Typed>
   ParsedCrossEntropy(const Op& op, const Typed& problem)
-      : ParsedProblem(op, problem), settings_(cross_entropy::settings_of(problem)) {}
+      : TypedProblem(op, problem), settings_(cross_entropy::settings_of(problem)) {}
 
   /// Returns a ParsedCrossEntropy, or a ParsedStridedCrossEntropy if columns are not adjacent.
   static ParsedProblemPtr of(const Op& op, const CrossEntropyProblem& problem);
@@ -24,21 +26,23 @@ class ParsedCrossEntropy final : public ParsedProblem {
   static std::vector<std::string> templates() { return row::templates("cross_entropy"); }
   KeyParts key() const override;
   Cost cost() const override;
-  Config default_config(const DeviceInfo& device) const override;
   Config complete_config(const DeviceInfo& device, const Config& partial) const override;
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
-  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
   std::optional<Config> capacity_config(const DeviceInfo& device) const override;
   std::int64_t capacity() const noexcept override { return is_row_kernel() ? settings_.shape.capacity() : 0; }
   std::string capacity_class() const override;
   std::vector<ParsedProblemPtr> in_buckets(std::int64_t least, std::int64_t most) const override;
-  SourceParts source_parts(const Config& config) const override;
-  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   Problem verification_problem() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 
  private:
+  cross_entropy::LossConfig read(const Config& config) const override;
+  cross_entropy::LossConfig default_of(const DeviceInfo& device) const override;
+  std::string why_invalid_of(const DeviceInfo& device, const cross_entropy::LossConfig& config) const override;
+  SourceParts parts_of(const cross_entropy::LossConfig& config) const override;
+  LaunchPlan plan_of(const cross_entropy::LossConfig& config, const DeviceInfo& device) const override;
+
   bool is_row_kernel() const noexcept {
     return settings_.kind == cross_entropy::Kind::loss || settings_.kind == cross_entropy::Kind::shard;
   }

@@ -26,6 +26,9 @@ void describe(const PositionTiles& c, Description& d) {
 
 PositionTiles PositionTiles::parse(const Config& config) { return read_config<PositionTiles>(config.fields); }
 Config PositionTiles::to_config() const { return {config_fields(*this)}; }
+Config StridedLossConfig::to_config() const {
+  return std::visit([](const auto& config) { return config.to_config(); }, kind);
+}
 
 strided::TypedConfig PositionTiles::as_slices(const strided::Shape& shape) const {
   strided::TypedConfig slices;

@@ -22,9 +22,18 @@ struct PositionTiles {
   /// Throws Error(invalid_argument) with the field, its value and the allowed values.
   static PositionTiles parse(const Config& config);
   Config to_config() const;
+  bool operator==(const PositionTiles&) const = default;
   /// Returns the same tiles as slices of the columns; a block processes a slice at once.
   strided::TypedConfig as_slices(const strided::Shape& shape) const;
   std::vector<KernelLaunch> launches(const strided::Shape& shape, const std::string& entry) const;
+};
+
+/// A configuration of the loss, or of the gradient from lse.
+struct StridedLossConfig {
+  std::variant<strided::TypedConfig, PositionTiles> kind;
+
+  Config to_config() const;
+  bool operator==(const StridedLossConfig&) const = default;
 };
 
 /// Describes the fields of a configuration.

@@ -262,14 +262,14 @@ void complete_plan(const Settings& settings, const std::string& entry, std::span
 
 }  // namespace cross_entropy
 
-SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
+SourceParts ParsedCrossEntropy::parts_of(const LossConfig& config) const {
   const Settings& settings = settings_;
   const std::string entry(op().name());
   SourceParts parts;
   const std::string target_type = target_type_of(settings);
   std::string arguments = "Types, TargetType, shape, options, config";
-  if (is_row_kernel()) {
-    const row::TypedConfig typed = row::TypedConfig::parse(config);
+  if (const auto* const row = std::get_if<row::TypedConfig>(&config.kind)) {
+    const row::TypedConfig& typed = *row;
     Settings viewed = settings;
     viewed.shape = typed.view(settings.shape);
     parts.specialized_for = row::specialized_for(viewed.shape);
@@ -303,8 +303,8 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
     }
     parts.includes = includes_of(settings, file, row::overloads(typed, viewed.shape));
     parts.kernels += kernel(entry, parts.kernel);
-  } else if (settings_.kind == Kind::backward) {
-    const TileConfig typed = TileConfig::parse(config);
+  } else if (const auto* const tiled = std::get_if<TileConfig>(&config.kind)) {
+    const TileConfig& typed = *tiled;
     row::TypedConfig tiles;  // a split row has the constants of tiles
     tiles.variant = row::Variant::split;
     tiles.threads = typed.threads;
@@ -324,7 +324,7 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
         row::constants(tiles, settings.shape) + "\n" + target_type + options_text(settings) + size_check(settings);
     parts.kernels = row::kernel(tiles, entry, params_type(settings), parts.kernel, arguments);
   } else {
-    const std::int64_t threads = config.fields.integer("threads");
+    constexpr int threads = CombineConfig::threads;
     parts.includes = includes_of(settings, settings.wide() ? "combine_f64" : "combine");
     parts.kernel = "cross_entropy_combine";
     parts.algorithm = "combines the partials of the vocabulary shards for each row";
@@ -338,16 +338,15 @@ SourceParts ParsedCrossEntropy::source_parts(const Config& config) const {
   return parts;
 }
 
-LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInfo& device) const {
+LaunchPlan ParsedCrossEntropy::plan_of(const LossConfig& config, const DeviceInfo& device) const {
   const Settings& settings = settings_;
   const row::Shape& shape = settings.shape;
   const std::string entry(op().name());
   LaunchPlan plan;
-  if (is_row_kernel()) {
-    const row::TypedConfig typed = row::TypedConfig::parse(config);
-    plan = row::launch_plan(typed, shape, device, entry, {}, {}, stored_partial_bytes(settings));
+  if (const auto* const typed = std::get_if<row::TypedConfig>(&config.kind)) {
+    plan = row::launch_plan(*typed, shape, device, entry, {}, {}, stored_partial_bytes(settings));
     // Without a gradient, one block combines the partials of a row.
-    if (typed.variant == row::Variant::split && !settings.has_gradient() && shape.rows > 0) {
+    if (typed->variant == row::Variant::split && !settings.has_gradient() && shape.rows > 0) {
       plan.kernels.back().grid = folded_grid(shape.rows);
       plan.kernels.back().overlaps = device.overlaps_launches();
     }
@@ -355,15 +354,11 @@ LaunchPlan ParsedCrossEntropy::launch_plan(const Config& config, const DeviceInf
     row::TypedConfig tiles;
     tiles.variant = row::Variant::two_pass;
     plan = row::launch_plan(tiles, shape, device, entry, {});
-    std::int64_t blocks = 0;
-    std::int64_t threads = 0;
-    if (settings_.kind == Kind::backward) {
-      const TileConfig typed = TileConfig::parse(config);
-      threads = typed.threads;
-      blocks = shape.rows * typed.blocks_per_row(shape);
-    } else {
-      threads = config.fields.integer("threads");
-      blocks = (shape.rows + threads - 1) / threads;
+    int threads = CombineConfig::threads;
+    std::int64_t blocks = (shape.rows + threads - 1) / threads;
+    if (const auto* const tiled = std::get_if<TileConfig>(&config.kind)) {
+      threads = tiled->threads;
+      blocks = shape.rows * tiled->blocks_per_row(shape);
     }
     if (shape.rows > 0) {
       plan.kernels.front().block = {static_cast<std::uint32_t>(threads), 1, 1};

@@ -30,9 +30,14 @@ KeyParts ParsedStridedCrossEntropy::key() const {
 
 Cost ParsedStridedCrossEntropy::cost() const { return cost_of(settings_, array_view()); }
 
-Config ParsedStridedCrossEntropy::default_config(const DeviceInfo& device) const {
-  return is_backward() ? default_position_tiles(shape(), device).to_config()
-                       : strided::default_config(shape(), device).to_config();
+StridedLossConfig ParsedStridedCrossEntropy::read(const Config& config) const {
+  if (is_backward()) return {PositionTiles::parse(config)};
+  return {strided::TypedConfig::parse(config)};
+}
+
+StridedLossConfig ParsedStridedCrossEntropy::default_of(const DeviceInfo& device) const {
+  if (is_backward()) return {default_position_tiles(shape(), device)};
+  return {strided::default_config(shape(), device)};
 }
 
 Config ParsedStridedCrossEntropy::complete_config(const DeviceInfo& device, const Config& partial) const {
@@ -44,19 +49,17 @@ std::vector<Config> ParsedStridedCrossEntropy::search_space(const DeviceInfo& de
   return is_backward() ? position_tiles_space(shape(), device, effort) : strided::search_space(shape(), device, effort);
 }
 
-std::string ParsedStridedCrossEntropy::why_invalid(const DeviceInfo& device, const Config& config) const {
-  try {
-    return is_backward() ? cross_entropy::why_invalid(PositionTiles::parse(config), shape(), device)
-                         : strided::why_invalid(strided::TypedConfig::parse(config), shape(), device);
-  } catch (const Error& error) {
-    return error.what();
-  }
+std::string ParsedStridedCrossEntropy::why_invalid_of(const DeviceInfo& device, const StridedLossConfig& config) const {
+  if (const auto* const tiles = std::get_if<PositionTiles>(&config.kind))
+    return cross_entropy::why_invalid(*tiles, shape(), device);
+  return strided::why_invalid(std::get<strided::TypedConfig>(config.kind), shape(), device);
 }
 
-SourceParts ParsedStridedCrossEntropy::source_parts(const Config& config) const {
+SourceParts ParsedStridedCrossEntropy::parts_of(const StridedLossConfig& config) const {
   const std::string entry(op().name());
+  const auto* const tiles = std::get_if<PositionTiles>(&config.kind);
   const strided::TypedConfig typed =
-      is_backward() ? PositionTiles::parse(config).as_slices(shape()) : strided::TypedConfig::parse(config);
+      tiles != nullptr ? tiles->as_slices(shape()) : std::get<strided::TypedConfig>(config.kind);
   SourceParts parts;
   parts.specialized_for = strided::specialized_for(shape());
   parts.specialized_for.emplace_back("loss", what_for(settings_));
@@ -88,7 +91,7 @@ SourceParts ParsedStridedCrossEntropy::source_parts(const Config& config) const 
   return parts;
 }
 
-LaunchPlan ParsedStridedCrossEntropy::launch_plan(const Config& config, const DeviceInfo& device) const {
+LaunchPlan ParsedStridedCrossEntropy::plan_of(const StridedLossConfig& config, const DeviceInfo& device) const {
   const std::string entry(op().name());
   LaunchPlan plan;
   RowParams row{};
@@ -97,10 +100,10 @@ LaunchPlan ParsedStridedCrossEntropy::launch_plan(const Config& config, const De
   row.groups = 1;
   plan.params.resize(sizeof row);
   std::memcpy(plan.params.data(), &row, sizeof row);
-  if (is_backward())
-    plan.kernels = PositionTiles::parse(config).launches(shape(), entry);
+  if (const auto* const tiles = std::get_if<PositionTiles>(&config.kind))
+    plan.kernels = tiles->launches(shape(), entry);
   else
-    strided::add_kernels(strided::TypedConfig::parse(config), shape(), entry, plan);
+    strided::add_kernels(std::get<strided::TypedConfig>(config.kind), shape(), entry, plan);
   complete_plan(settings_, entry, array_view(), device, plan);
   return plan;
 }

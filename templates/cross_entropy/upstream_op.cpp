@@ -14,11 +14,11 @@ KeyParts ParsedUpstream::key() const {
   return {"dloss=" + std::string(enum_name(p_.dloss)), std::max<std::int64_t>(p_.rows, 1), 1};
 }
 
-SourceParts ParsedUpstream::source_parts(const Config&) const {
+SourceParts ParsedUpstream::parts_of(const OneBlockConfig&) const {
   return one_block::source("cross_entropy_upstream", "UpstreamParams", sizeof(UpstreamParams), "");
 }
 
-LaunchPlan ParsedUpstream::launch_plan(const Config&, const DeviceInfo&) const {
+LaunchPlan ParsedUpstream::plan_of(const OneBlockConfig&, const DeviceInfo&) const {
   UpstreamParams params{};
   params.rows = p_.rows;
   params.losses = p_.dloss == Upstream::row ? p_.rows : 1;

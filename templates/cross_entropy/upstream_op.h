@@ -50,12 +50,13 @@ class ParsedUpstream final : public OneBlockProblem {
   ParsedUpstream(const Op& op, const UpstreamProblem& problem) : OneBlockProblem(op, problem), p_(problem) {}
 
   KeyParts key() const override;
-  SourceParts source_parts(const Config& config) const override;
-  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 
  private:
+  SourceParts parts_of(const OneBlockConfig& config) const override;
+  LaunchPlan plan_of(const OneBlockConfig& config, const DeviceInfo& device) const override;
+
   const UpstreamProblem p_;
 };
 

@@ -136,9 +136,7 @@ void describe(const TypedConfig& c, Description& d) {
 
 std::vector<FieldInfo> config_field_infos() { return config_infos<TypedConfig>(); }
 
-TypedConfig TypedConfig::parse(const Config& config) {
-  return parse_or_repeat<TypedConfig>(config, [](const Config& given) { return read_config<TypedConfig>(given.fields); });
-}
+TypedConfig TypedConfig::parse(const Config& config) { return read_config<TypedConfig>(config.fields); }
 Config TypedConfig::to_config() const { return {config_fields(*this)}; }
 
 std::int64_t TypedConfig::members() const noexcept {

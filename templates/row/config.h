@@ -79,6 +79,7 @@ struct TypedConfig {
   /// Throws Error(invalid_argument) with the field, its value and the allowed values.
   static TypedConfig parse(const Config& config);
   Config to_config() const;
+  bool operator==(const TypedConfig&) const = default;
 
   /// Returns the shape with this configuration's vector width and capacity.
   Shape view(Shape shape) const {

@@ -16,7 +16,7 @@ KeyParts RowProblem::key() const {
   return parts;
 }
 
-Config RowProblem::default_config(const DeviceInfo& device) const { return row::default_config(shape_, device).to_config(); }
+TypedConfig RowProblem::default_of(const DeviceInfo& device) const { return row::default_config(shape_, device); }
 
 Config RowProblem::complete_config(const DeviceInfo& device, const Config& partial) const {
   return row::complete_config(partial, shape_, device);
@@ -26,16 +26,12 @@ std::vector<Config> RowProblem::search_space(const DeviceInfo& device, Effort ef
   return row::search_space(shape_, device, effort);
 }
 
-std::string RowProblem::why_invalid(const DeviceInfo& device, const Config& config) const {
-  try {
-    return row::why_invalid(TypedConfig::parse(config), shape_, device);
-  } catch (const Error& error) {
-    return error.what();
-  }
+std::string RowProblem::why_invalid_of(const DeviceInfo& device, const TypedConfig& config) const {
+  return row::why_invalid(config, shape_, device);
 }
 
-LaunchPlan RowProblem::launch_plan(const Config& config, const DeviceInfo& device) const {
-  return row::launch_plan(TypedConfig::parse(config), shape_, device, std::string(op().name()), array_view(), own_,
+LaunchPlan RowProblem::plan_of(const TypedConfig& config, const DeviceInfo& device) const {
+  return row::launch_plan(config, shape_, device, std::string(op().name()), array_view(), own_,
                           usual_part_bytes * shape_.words_of_value());
 }
 
@@ -86,10 +82,9 @@ std::vector<ParsedProblemPtr> RowProblem::in_buckets(std::int64_t least, std::in
   return row::in_buckets(*this, shape_, least, most);
 }
 
-SourceParts RowProblem::source_parts(const Config& config) const {
-  const TypedConfig typed = TypedConfig::parse(config);
-  const Shape shape = typed.view(shape_);
-  return row::source_parts(typed, shape, std::string(op().name()), kernels(typed, shape), own_);
+SourceParts RowProblem::parts_of(const TypedConfig& config) const {
+  const Shape shape = config.view(shape_);
+  return row::source_parts(config, shape, std::string(op().name()), kernels(config, shape), own_);
 }
 
 Cost RowProblem::cost_of_arrays(double flops) const {

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "templates/op.h"
 #include "templates/row/source.h"
+#include "templates/typed_problem.h"
 
 namespace tunesmith::row {
 
@@ -15,19 +15,15 @@ std::string capacity_class(const ParsedProblem& problem, const Shape& shape);
 std::vector<ParsedProblemPtr> in_buckets(const ParsedProblem& problem, const Shape& shape, std::int64_t least,
                                          std::int64_t most);
 
-class RowProblem : public ParsedProblem {
+class RowProblem : public TypedProblem<TypedConfig> {
  public:
   KeyParts key() const override;
-  Config default_config(const DeviceInfo& device) const override;
   Config complete_config(const DeviceInfo& device, const Config& partial) const override;
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
-  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
   std::optional<Config> capacity_config(const DeviceInfo& device) const override;
   std::int64_t capacity() const noexcept override { return shape_.capacity(); }
   std::string capacity_class() const override;
   std::vector<ParsedProblemPtr> in_buckets(std::int64_t least, std::int64_t most) const override;
-  SourceParts source_parts(const Config& config) const override;
-  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   Problem verification_problem() const override;
 
  protected:
@@ -35,8 +31,13 @@ class RowProblem : public ParsedProblem {
   /// properties that decide which configuration is fast.
   template <typename Typed>
   RowProblem(const Op& op, const Typed& typed, const Shape& shape, OwnParams own = {}, std::string problem_class = {})
-      : ParsedProblem(op, typed), shape_(shape), own_(std::move(own)), problem_class_(std::move(problem_class)) {}
+      : TypedProblem(op, typed), shape_(shape), own_(std::move(own)), problem_class_(std::move(problem_class)) {}
 
+  TypedConfig read(const Config& config) const override { return TypedConfig::parse(config); }
+  TypedConfig default_of(const DeviceInfo& device) const override;
+  std::string why_invalid_of(const DeviceInfo& device, const TypedConfig& config) const override;
+  SourceParts parts_of(const TypedConfig& config) const override;
+  LaunchPlan plan_of(const TypedConfig& config, const DeviceInfo& device) const override;
   const Shape& shape() const noexcept { return shape_; }
   /// Every input read once, every output written once.
   Cost cost_of_arrays(double flops) const;

@@ -92,21 +92,20 @@ row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row
   return kernels;
 }
 
-SourceParts ParsedRowProgram::source_parts(const Config& config) const {
-  SourceParts parts = RowProblem::source_parts(config);
-  const row::Shape seen = row::TypedConfig::parse(config).view(shape());
+SourceParts ParsedRowProgram::parts_of(const row::TypedConfig& config) const {
+  SourceParts parts = RowProblem::parts_of(config);
+  const row::Shape seen = config.view(shape());
   parts.specialized_for.front().second = row_program::arrays_text(program_, seen.cols, seen.min_cols);
   const std::string reads = program_.stages == 0 ? "one read" : std::to_string(program_.stages + 1) + " reads";
-  if (row::TypedConfig::parse(config).reads_twice())
+  if (config.reads_twice())
     parts.algorithm = reads + " of each input: a pass for every stage of reductions, and one that writes";
-  if (shape().sums_rows()) row_program::add_column_sums(parts, row::TypedConfig::parse(config), shape());
+  if (shape().sums_rows()) row_program::add_column_sums(parts, config, shape());
   return parts;
 }
 
-LaunchPlan ParsedRowProgram::launch_plan(const Config& config, const DeviceInfo& device) const {
-  LaunchPlan plan = RowProblem::launch_plan(config, device);
-  const row::TypedConfig typed = row::TypedConfig::parse(config);
-  if (shape().sums_rows() && typed_.cols > 0) row_program::add_column_sums(plan, typed, typed.view(shape()), device);
+LaunchPlan ParsedRowProgram::plan_of(const row::TypedConfig& config, const DeviceInfo& device) const {
+  LaunchPlan plan = RowProblem::plan_of(config, device);
+  if (shape().sums_rows() && typed_.cols > 0) row_program::add_column_sums(plan, config, config.view(shape()), device);
   return plan;
 }
 

@@ -22,8 +22,6 @@ class ParsedRowProgram final : public row::RowProblem {
   static std::vector<std::string> templates() { return row::templates("row_program"); }
   KeyParts key() const override;
   Cost cost() const override;
-  SourceParts source_parts(const Config& config) const override;
-  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 
@@ -37,6 +35,8 @@ class ParsedRowProgram final : public row::RowProblem {
   /// Returns the arrays in the order of the program's declarations.
   std::vector<HostArray> in_program_order(std::span<const HostArray> arrays) const;
   row::Kernels kernels(const row::TypedConfig& config, const row::Shape& shape) const override;
+  SourceParts parts_of(const row::TypedConfig& config) const override;
+  LaunchPlan plan_of(const row::TypedConfig& config, const DeviceInfo& device) const override;
 
   const RowProgramProblem typed_;
   const row_program::Program program_;

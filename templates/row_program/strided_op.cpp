@@ -155,9 +155,9 @@ Cost ParsedStridedRowProgram::cost() const {
   return cost;
 }
 
-Config ParsedStridedRowProgram::default_config(const DeviceInfo& device) const {
-  Config config = StridedProblem::default_config(device);
-  if (const std::string reason = why_invalid(device, config); !reason.empty())
+strided::TypedConfig ParsedStridedRowProgram::default_of(const DeviceInfo& device) const {
+  strided::TypedConfig config = StridedProblem::default_of(device);
+  if (const std::string reason = why_invalid_of(device, config); !reason.empty())
     throw Error(ErrorCode::unsupported, "no configuration of ", op().name(), " fits ", problem().text(), ": ", reason);
   return config;
 }
@@ -187,10 +187,9 @@ row::OwnParams ParsedStridedRowProgram::own_params() const {
   return params;
 }
 
-SourceParts ParsedStridedRowProgram::source_parts(const Config& config) const {
-  const auto typed = strided::TypedConfig::parse(config);
+SourceParts ParsedStridedRowProgram::parts_of(const strided::TypedConfig& typed) const {
   const bool twice = typed.reads_twice();
-  SourceParts parts = StridedProblem::source_parts(config);
+  SourceParts parts = StridedProblem::parts_of(typed);
   parts.specialized_for.front().second = row_program::arrays_text(program_, typed_.cols);
   const std::string blocks = std::to_string(typed.blocks_per_row);
   parts.algorithm = twice ? std::to_string(program_.stages + 1) +
@@ -242,9 +241,8 @@ SourceParts ParsedStridedRowProgram::source_parts(const Config& config) const {
   return parts;
 }
 
-LaunchPlan ParsedStridedRowProgram::launch_plan(const Config& config, const DeviceInfo& device) const {
+LaunchPlan ParsedStridedRowProgram::plan_of(const strided::TypedConfig& typed, const DeviceInfo& device) const {
   LaunchPlan plan;
-  const auto typed = strided::TypedConfig::parse(config);
   const row::OwnParams own = own_params();
   const std::span<const ArrayInfo> arrays = array_view();
   for (const ArrayInfo& array : arrays) {

@@ -23,15 +23,15 @@ class ParsedStridedRowProgram final : public strided::StridedProblem {
 
   KeyParts key() const override;
   Cost cost() const override;
-  Config default_config(const DeviceInfo& device) const override;
-  SourceParts source_parts(const Config& config) const override;
-  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   Problem verification_problem() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 
  private:
   strided::Kernels kernels() const override;
+  strided::TypedConfig default_of(const DeviceInfo& device) const override;
+  SourceParts parts_of(const strided::TypedConfig& config) const override;
+  LaunchPlan plan_of(const strided::TypedConfig& config, const DeviceInfo& device) const override;
   /// The parameters after RowParams.
   row::OwnParams own_params() const;
 

@@ -44,9 +44,7 @@ void describe(const TypedConfig& c, Description& d) {
   d.field("store", c.store, {.meaning = "cache hint of the stores", .required = true});
 }
 
-TypedConfig TypedConfig::parse(const Config& config) {
-  return parse_or_repeat<TypedConfig>(config, [](const Config& given) { return read_config<TypedConfig>(given.fields); });
-}
+TypedConfig TypedConfig::parse(const Config& config) { return read_config<TypedConfig>(config.fields); }
 Config TypedConfig::to_config() const { return {config_fields(*this)}; }
 
 std::int64_t TypedConfig::columns(const Shape& shape) const noexcept {

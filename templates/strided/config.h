@@ -43,6 +43,7 @@ struct TypedConfig {
   /// Throws Error(invalid_argument) with the field, its value and the allowed values.
   static TypedConfig parse(const Config& config);
   Config to_config() const;
+  bool operator==(const TypedConfig&) const = default;
 
   bool reads_twice() const noexcept { return variant >= Variant::two_pass; }
   /// Returns the number of threads that share the columns.

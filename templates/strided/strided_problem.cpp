@@ -23,9 +23,7 @@ KeyParts StridedProblem::key() const {
   return parts;
 }
 
-Config StridedProblem::default_config(const DeviceInfo& device) const {
-  return strided::default_config(shape_, device).to_config();
-}
+TypedConfig StridedProblem::default_of(const DeviceInfo& device) const { return strided::default_config(shape_, device); }
 
 Config StridedProblem::complete_config(const DeviceInfo& device, const Config& partial) const {
   if (partial.fields.empty()) return default_config(device);  // which reports whether there is one
@@ -36,16 +34,11 @@ std::vector<Config> StridedProblem::search_space(const DeviceInfo& device, Effor
   return strided::search_space(shape_, device, effort);
 }
 
-std::string StridedProblem::why_invalid(const DeviceInfo& device, const Config& config) const {
-  try {
-    return strided::why_invalid(TypedConfig::parse(config), shape_, device);
-  } catch (const Error& error) {
-    return error.what();
-  }
+std::string StridedProblem::why_invalid_of(const DeviceInfo& device, const TypedConfig& config) const {
+  return strided::why_invalid(config, shape_, device);
 }
 
-SourceParts StridedProblem::source_parts(const Config& config) const {
-  const TypedConfig typed = TypedConfig::parse(config);
+SourceParts StridedProblem::parts_of(const TypedConfig& typed) const {
   const Kernels named = kernels();
   SourceParts parts;
   if (shape_.wide()) parts.includes = named.for_double;
@@ -63,8 +56,7 @@ SourceParts StridedProblem::source_parts(const Config& config) const {
   return parts;
 }
 
-LaunchPlan StridedProblem::launch_plan(const Config& config, const DeviceInfo&) const {
-  const TypedConfig typed = TypedConfig::parse(config);
+LaunchPlan StridedProblem::plan_of(const TypedConfig& typed, const DeviceInfo&) const {
   LaunchPlan plan;
   const std::span<const ArrayInfo> arrays = array_view();
   for (std::size_t i = 0; i < arrays.size(); ++i) {

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "templates/op.h"
 #include "templates/row/source.h"
 #include "templates/strided/config.h"
+#include "templates/typed_problem.h"
 
 namespace tunesmith::strided {
 
@@ -21,21 +21,22 @@ struct Kernels {
   std::vector<std::string> for_double = row::overloads_for_double();  ///< likewise, by kernels of double
 };
 
-class StridedProblem : public ParsedProblem {
+class StridedProblem : public TypedProblem<TypedConfig> {
  public:
   KeyParts key() const override;
-  Config default_config(const DeviceInfo& device) const override;
   Config complete_config(const DeviceInfo& device, const Config& partial) const override;
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
-  std::string why_invalid(const DeviceInfo& device, const Config& config) const override;
-  SourceParts source_parts(const Config& config) const override;
-  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override;
   Problem verification_problem() const override;
 
  protected:
   template <typename Typed>
-  StridedProblem(const Op& op, const Typed& typed, const Shape& shape) : ParsedProblem(op, typed), shape_(shape) {}
+  StridedProblem(const Op& op, const Typed& typed, const Shape& shape) : TypedProblem(op, typed), shape_(shape) {}
 
+  TypedConfig read(const Config& config) const override { return TypedConfig::parse(config); }
+  TypedConfig default_of(const DeviceInfo& device) const override;
+  std::string why_invalid_of(const DeviceInfo& device, const TypedConfig& config) const override;
+  SourceParts parts_of(const TypedConfig& config) const override;
+  LaunchPlan plan_of(const TypedConfig& config, const DeviceInfo& device) const override;
   const Shape& shape() const noexcept { return shape_; }
 
  private:

@@ -102,7 +102,7 @@ void check_configs(const ParsedProblem& problem, const DeviceInfo& device, const
   for (const auto& [name, value] : usual.fields)
     if (std::holds_alternative<std::int64_t>(value)) strange.fields.set(name, std::get<std::int64_t>(value) * -3 + 1);
   problem.why_invalid(device, strange);
-  problem.why_invalid(device, {});
+  problem.why_invalid(device, Config());
   if (const std::optional<Config> capacity = problem.capacity_config(device)) valid(*capacity, "capacity_config()");
 }
 

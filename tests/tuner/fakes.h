@@ -124,6 +124,12 @@ class AddOneOp : public FieldsOp {
     return config.fields.size() > 2u + config.fields.contains("load") ? "too many fields" : "";
   }
   int max_spill_bytes(const Problem&, const Config&) const override { return spill_bound; }
+  Config read(const Config& config) const override {
+    Config complete = AddOneOp::config(1);
+    for (const auto& [field, value] : config.fields) complete.fields.set(field, value);
+    if (complete.fields.size() != config.fields.size()) throw Error(ErrorCode::invalid_argument, "a field is missing");
+    return complete;
+  }
   SourceParts source_parts(const Problem&, const Config& config) const override {
     SourceParts parts;
     parts.includes = {"add_one/add_one.cuh"};

@@ -1,28 +1,30 @@
 #include "tests/tuner/fields_op.h"
 
+#include "templates/typed_problem.h"
+
 namespace tunesmith {
 namespace {
 
-class FieldsProblem final : public ParsedProblem {
+struct FieldsConfig {
+  Config config;
+  Config to_config() const { return config; }
+  bool operator==(const FieldsConfig&) const = default;
+};
+
+class FieldsProblem final : public TypedProblem<FieldsConfig> {
  public:
-  FieldsProblem(const FieldsOp& op, const Problem& normal) : ParsedProblem(op, normal, op.arrays(normal)), fields_op_(op) {}
+  FieldsProblem(const FieldsOp& op, const Problem& normal) : TypedProblem(op, normal, op.arrays(normal)), fields_op_(op) {}
 
   KeyParts key() const override { return fields_op_.key(problem()); }
   Cost cost() const override { return fields_op_.cost(problem()); }
-  Config default_config(const DeviceInfo& device) const override { return fields_op_.default_config(problem(), device); }
   Config complete_config(const DeviceInfo& device, const Config& partial) const override {
     return fields_op_.complete_config(problem(), device, partial);
   }
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override {
     return fields_op_.search_space(problem(), device, effort);
   }
-  std::string why_invalid(const DeviceInfo& device, const Config& config) const override {
-    return fields_op_.why_invalid(problem(), device, config);
-  }
-  int max_spill_bytes(const Config& config) const override { return fields_op_.max_spill_bytes(problem(), config); }
-  SourceParts source_parts(const Config& config) const override { return fields_op_.source_parts(problem(), config); }
-  LaunchPlan launch_plan(const Config& config, const DeviceInfo& device) const override {
-    return fields_op_.launch_plan(problem(), config, device);
+  int max_spill_bytes(const KernelConfig& config) const override {
+    return fields_op_.max_spill_bytes(problem(), config.config());
   }
   Problem tuned_as() const override { return fields_op_.tuned_as(problem()); }
   Problem verification_problem() const override { return fields_op_.verification_problem(problem()); }
@@ -38,6 +40,18 @@ class FieldsProblem final : public ParsedProblem {
   }
 
  private:
+  FieldsConfig read(const Config& config) const override { return {fields_op_.read(config)}; }
+  FieldsConfig default_of(const DeviceInfo& device) const override { return {fields_op_.default_config(problem(), device)}; }
+  std::string why_invalid_of(const DeviceInfo& device, const FieldsConfig& config) const override {
+    return fields_op_.why_invalid(problem(), device, config.config);
+  }
+  SourceParts parts_of(const FieldsConfig& config) const override {
+    return fields_op_.source_parts(problem(), config.config);
+  }
+  LaunchPlan plan_of(const FieldsConfig& config, const DeviceInfo& device) const override {
+    return fields_op_.launch_plan(problem(), config.config, device);
+  }
+
   const FieldsOp& fields_op_;
 };
 

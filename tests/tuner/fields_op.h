@@ -18,6 +18,8 @@ class FieldsOp : public Op {
   virtual std::vector<Config> search_space(const Problem& problem, const DeviceInfo& device, Effort effort) const = 0;
   virtual std::string why_invalid(const Problem& problem, const DeviceInfo& device, const Config& config) const = 0;
   virtual int max_spill_bytes(const Problem&, const Config&) const { return std::numeric_limits<int>::max(); }
+  /// Throws Error(invalid_argument) for a configuration that is not complete.
+  virtual Config read(const Config& config) const { return config; }
   virtual SourceParts source_parts(const Problem& problem, const Config& config) const = 0;
   virtual LaunchPlan launch_plan(const Problem& problem, const Config& config, const DeviceInfo& device) const = 0;
   virtual Problem tuned_as(const Problem& problem) const { return problem; }

@@ -40,7 +40,7 @@ class Select : public fakes::TunerTest {
 TEST_F(Select, UsesTheDefaultWithoutRecords) {
   const Selection selection = select_now();
   EXPECT_EQ(selection.origin, Origin::by_default);
-  EXPECT_EQ(selection.config, fakes::AddOneOp::config(1));
+  EXPECT_EQ(selection.config.config(), fakes::AddOneOp::config(1));
   EXPECT_EQ(selection.nearest_n_cols, 0);
   EXPECT_EQ(selection.median_us, 0);
   EXPECT_FALSE(selection.stale);
@@ -51,7 +51,7 @@ TEST_F(Select, UsesAnExactRecordUnlessOff) {
   record(101, "variant=plain,width=4");
   const Selection selection = select_now();
   EXPECT_EQ(selection.origin, Origin::exact);
-  EXPECT_EQ(selection.config, fakes::AddOneOp::config(8));
+  EXPECT_EQ(selection.config.config(), fakes::AddOneOp::config(8));
   EXPECT_EQ(selection.nearest_n_cols, 100);
   EXPECT_EQ(selection.median_us, 100);
   EXPECT_EQ(select_now(Mode::tune).origin, Origin::exact);
@@ -76,15 +76,15 @@ TEST_F(Select, UsesRecordsOfTheBucketTheVeryColumnsFirst) {
   record(97, "variant=plain,width=8");  // stored under 128, the upper end of its bucket
   EXPECT_EQ(tuning_key(*op.parse(problem), device.info(), templates).n_cols, 128);
   EXPECT_EQ(select_now().origin, Origin::exact);
-  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(8));
+  EXPECT_EQ(select_now().config.config(), fakes::AddOneOp::config(8));
   // A record whose n_cols was not rounded, as earlier versions left it.
   TuningRecord entry = cache.list_records().at(0);
   entry.key.n_cols = 100;
   entry.config = "variant=plain,width=4";
   cache.store_record(entry, {});
-  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(4));
+  EXPECT_EQ(select_now().config.config(), fakes::AddOneOp::config(4));
   problem = fakes::add_one_problem(64, 101);
-  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(8));
+  EXPECT_EQ(select_now().config.config(), fakes::AddOneOp::config(8));
   // Across an edge it is only near.
   problem = fakes::add_one_problem(64, 96);
   EXPECT_EQ(select_now().origin, Origin::nearest);
@@ -101,7 +101,7 @@ TEST_F(Select, UsesAnUnroundedRecordOfTheBucketAlone) {
   entry.key.n_cols = 110;
   cache.store_record(entry, {});
   EXPECT_EQ(select_now().origin, Origin::exact);
-  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(8));
+  EXPECT_EQ(select_now().config.config(), fakes::AddOneOp::config(8));
 }
 
 TEST_F(Select, PrefersARecordOfOlderTemplatesToTheNearestColumns) {
@@ -111,12 +111,12 @@ TEST_F(Select, PrefersARecordOfOlderTemplatesToTheNearestColumns) {
   for (const Mode mode : {Mode::replay, Mode::tune}) {
     const Selection selection = select_now(mode);
     EXPECT_EQ(selection.origin, Origin::older);
-    EXPECT_EQ(selection.config, fakes::AddOneOp::config(8)) << "the newest";
+    EXPECT_EQ(selection.config.config(), fakes::AddOneOp::config(8)) << "the newest";
     EXPECT_EQ(selection.median_us, 100);
   }
   EXPECT_EQ(select_now(Mode::off).origin, Origin::by_default);
   record_of("third", 30, "variant=plain,width=500");
-  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(8)) << "width 500 no longer fits";
+  EXPECT_EQ(select_now().config.config(), fakes::AddOneOp::config(8)) << "width 500 no longer fits";
   record(100, "variant=plain,width=1");
   EXPECT_EQ(select_now().origin, Origin::exact);
 }
@@ -126,7 +126,7 @@ TEST_F(Select, UsesTheNearestColumns) {
   record(120, "variant=plain,width=4");
   const Selection selection = select_now();
   EXPECT_EQ(selection.origin, Origin::nearest);
-  EXPECT_EQ(selection.config, fakes::AddOneOp::config(4));
+  EXPECT_EQ(selection.config.config(), fakes::AddOneOp::config(4));
   EXPECT_EQ(selection.nearest_n_cols, 120);
   EXPECT_EQ(selection.median_us, 120);
 }
@@ -134,11 +134,11 @@ TEST_F(Select, UsesTheNearestColumns) {
 TEST_F(Select, SkipsAnInvalidRecord) {
   record(110, "variant=plain,width=101");  // more than the 100 columns of the problem
   record(150, "variant=plain,width=4");
-  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(4));
+  EXPECT_EQ(select_now().config.config(), fakes::AddOneOp::config(4));
   record(100, "variant=plain,width=500");  // the exact key
   const Selection selection = select_now();
   EXPECT_EQ(selection.origin, Origin::nearest);
-  EXPECT_EQ(selection.config, fakes::AddOneOp::config(4));
+  EXPECT_EQ(selection.config.config(), fakes::AddOneOp::config(4));
 }
 
 TEST_F(Select, PrefersTheDefaultToDistantColumns) {
@@ -147,7 +147,7 @@ TEST_F(Select, PrefersTheDefaultToDistantColumns) {
   EXPECT_EQ(select_now().origin, Origin::by_default);
   record(400, "variant=plain,width=8");
   EXPECT_EQ(select_now().origin, Origin::nearest);
-  EXPECT_EQ(select_now().config, fakes::AddOneOp::config(8));
+  EXPECT_EQ(select_now().config.config(), fakes::AddOneOp::config(8));
 }
 
 TEST_F(Select, IgnoresInvalidConfigurationsInTheCache) {
@@ -157,7 +157,7 @@ TEST_F(Select, IgnoresInvalidConfigurationsInTheCache) {
     record(100, text);
     const Selection selection = select_now();
     EXPECT_EQ(selection.origin, Origin::by_default) << text;
-    EXPECT_EQ(selection.config, fakes::AddOneOp::config(1)) << text;
+    EXPECT_EQ(selection.config.config(), fakes::AddOneOp::config(1)) << text;
   }
 }
 

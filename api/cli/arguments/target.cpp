@@ -57,7 +57,8 @@ Config choose_config(const Op& op, const Problem& problem, const Target& target,
   if (!pinned.fields.empty()) return op.parse(problem)->complete_config(target.device, pinned);
   if (!target.present || options.mode == Mode::off) return op.parse(problem)->default_config(target.device);
   const std::shared_ptr<Cache> cache = open_cache(options);
-  return select(*op.parse(problem), target.device, templates, *cache, Mode::replay, target.handle->provenance()).config;
+  return select(*op.parse(problem), target.device, templates, *cache, Mode::replay, target.handle->provenance())
+      .config.config();
 }
 
 }  // namespace tunesmith::cli
