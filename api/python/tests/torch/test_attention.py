@@ -124,6 +124,7 @@ def test_options_and_lse() -> None:
     scores = (2 * torch.tanh(q @ k.transpose(-1, -2) / 4 / 2)).masked_fill(~seen, -torch.inf)
     torch.testing.assert_close(lse.double(), torch.logsumexp(scores, -1), **CLOSE)
     torch.testing.assert_close(o.double(), (torch.softmax(scores, -1) @ v).transpose(1, 2), **CLOSE)
+    assert torch.equal(tt.attention(*tensors, causal=True, window=(3, -1), softcap=2.0), o)  # as FlashAttention writes it
 
 
 def test_traced_functions() -> None:

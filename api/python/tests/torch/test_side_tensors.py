@@ -84,6 +84,14 @@ def test_a_tensor_of_a_mask(tensors: list[torch.Tensor], view: str) -> None:
     check(o, tensors, lambda scores: scores.masked_fill(~seen, -torch.inf))
 
 
+def test_slopes_of_another_shape(tensors: list[torch.Tensor]) -> None:
+    slopes = torch.rand(HEADS, 1, 1, requires_grad=True)
+    o = tt.attention(*tensors, layout="bhsd", alibi_slopes=slopes)
+    assert torch.equal(o, tt.attention(*tensors, layout="bhsd", alibi_slopes=slopes.flatten()))
+    (gradient,) = torch.autograd.grad(o.sum(), slopes)
+    assert gradient.shape == slopes.shape
+
+
 @pytest.mark.parametrize("view", ["stepped", "broadcast"])
 @pytest.mark.parametrize("wanted", [False, True])
 def test_slopes_and_sinks(tensors: list[torch.Tensor], view: str, wanted: bool) -> None:

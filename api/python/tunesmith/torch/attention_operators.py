@@ -46,8 +46,9 @@ def score_options(
     """Return the options that all functions have, from their arguments."""
     if isinstance(causal, bool):
         causal = "bottom-right" if causal else "none"
+    left, right = (None if side == -1 else side for side in window)  # FlashAttention's -1: no bound
     scale = None if scale is None else float(scale)
-    return {"causal": causal, "window_left": window[0], "window_right": window[1], "scale": scale, "softcap": float(softcap)}
+    return {"causal": causal, "window_left": left, "window_right": right, "scale": scale, "softcap": float(softcap)}
 
 
 def run_attention(

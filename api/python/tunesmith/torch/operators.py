@@ -88,14 +88,15 @@ def sizes_of(
         tensor = tensors.get(name)
         if tensor is None or all(dim.isdigit() for dim in dims):  # such as the tensors of user functions, of any shape
             continue
-        if tensor.dim() != len(dims):
-            raise ValueError(f"{name} has {tensor.dim()} dimensions; expected {len(dims)}: {', '.join(dims)}")
-        for dim, extent in zip(dims, tensor.shape, strict=True):
+        shape = (tensor.numel(),) if len(dims) == 1 else tensor.shape  # a vector may have any shape
+        if len(shape) != len(dims):
+            raise ValueError(f"{name} has {len(shape)} dimensions; expected {len(dims)}: {', '.join(dims)}")
+        for dim, extent in zip(dims, shape, strict=True):
             field, _, more = dim.partition(" + ")
             sizes.setdefault(field, extent - int(more or 0))
         if given is not None:
             expected = tuple(_extent(dim, {**sizes, **given}) for dim in dims)
-            if tensor.shape != expected:
+            if tuple(shape) != expected:
                 raise ValueError(f"{name} has the shape {tuple(tensor.shape)}; expected {expected}")
     return {field: extent for field, extent in sizes.items() if field.isidentifier()}
 
