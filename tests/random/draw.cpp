@@ -156,7 +156,9 @@ class Drawing {
           text = texts_.make(field, given_);
         } catch (const Error&) {
         }
-        if (text) given_.set(field.name, *text);
+        if (!text) return;
+        given_.set(field.name, *text);
+        if (field.name == "score_mod") remove("score_mod_grad");  // of another function, with other arrays
       }
     }
   }

@@ -42,7 +42,7 @@ std::shared_ptr<Module> Runner::compile(const ParsedProblem& problem, const Conf
 
 bool Runner::is_quick(const ParsedProblem& problem, const Config& config) const {
   if (!on_host()) return true;
-  constexpr double max_threads = 2e6, max_blocks = 1e5;
+  constexpr double max_threads = 5e5, max_blocks = 2e4;
   double threads = 0, blocks = 0;
   for (const KernelLaunch& kernel : problem.launch_plan(config, info()).kernels) {
     blocks += static_cast<double>(kernel.grid.count());

@@ -17,9 +17,9 @@ bool is_free(std::string_view op, std::string_view array) {
   if (op == "attention") return array == "q" || array == "k" || array == "v";
   if (op.ends_with("softmax_backward")) return array == "dy";
   if (op == "cross_entropy_backward") return array == "dloss" || array == "dlse";
-  if (op == "cross_entropy") return array == "logits";
+  if (op == "cross_entropy" || op == "cross_entropy_shard") return array == "logits";  // class weights are not negative
   if (op == "softmax" || op == "log_softmax") return array == "x";
-  return op == "rms_norm" || op == "row_program" || op == "cross_entropy_shard";
+  return op == "rms_norm" || op == "row_program";
 }
 
 struct Limits {
