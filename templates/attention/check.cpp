@@ -73,7 +73,8 @@ CheckResult ParsedAttention::check_outputs(std::span<const HostArray> arrays, st
   const HostArray &o = *find(arrays, "o"), &lse = *find(arrays, "lse");
   CheckResult result;
   result.error_unit = "relative";
-  result.total_rows = settings.batch * settings.heads * settings.seq_q;
+  const std::int64_t max_queries = settings.max_queries();
+  result.total_rows = settings.batch * settings.heads * max_queries;
   const std::int64_t row_work = settings.seq_kv * (settings.head_dim + settings.head_dim_v);
   // Rows that take some tenths of a second.
   const std::int64_t affordable = std::max<std::int64_t>(64, 100'000'000 / std::max<std::int64_t>(row_work, 1));
@@ -93,9 +94,9 @@ CheckResult ParsedAttention::check_outputs(std::span<const HostArray> arrays, st
       // Evenly spread, the first and the last row included.
       const std::int64_t at = result.checked_rows > 1 ? (result.total_rows - 1) * i / (result.checked_rows - 1) : 0;
       Reference::Query query;
-      query.batch = at / settings.seq_q / settings.heads;
-      query.head = at / settings.seq_q % settings.heads;
-      query.query = at % settings.seq_q;
+      query.batch = at / max_queries / settings.heads;
+      query.head = at / max_queries % settings.heads;
+      query.query = at % max_queries;
       query.bounds = reference.sequence(query.batch);
       if (query.query >= query.bounds.queries) continue;
       reference.compute_scores(query);

@@ -1,6 +1,7 @@
 #pragma once
 // A complete attention problem as kernels need it: no absent fields, arrays by side. Internal to templates/.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -98,6 +99,8 @@ struct Settings {
   std::int64_t offset(std::int64_t queries, std::int64_t keys) const noexcept {
     return causal == Causal::top_left ? 0 : keys - queries;
   }
+  /// Returns a bound of the queries of one sequence: seq_q, or all of the packed ones if these are fewer.
+  std::int64_t max_queries() const noexcept { return varlen ? std::min(seq_q, total_q) : seq_q; }
   /// Visible pairs of a query and a key in one head of the longest sequence.
   double visible_pairs() const noexcept;
 };

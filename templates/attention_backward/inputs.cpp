@@ -74,9 +74,10 @@ void fill_gradients(const Settings& settings, std::span<const HostArray> arrays,
 attention::Reference::Query query_of(const attention::Settings& forward, const attention::Reference& reference,
                                      std::int64_t i) {
   attention::Reference::Query query;
-  query.batch = i / forward.seq_q / forward.heads;
-  query.head = i / forward.seq_q % forward.heads;
-  query.query = i % forward.seq_q;
+  const std::int64_t most = forward.max_queries();
+  query.batch = i / most / forward.heads;
+  query.head = i / most % forward.heads;
+  query.query = i % most;
   query.bounds = reference.sequence(query.batch);
   return query;
 }
@@ -130,7 +131,7 @@ void ParsedAttentionBackward::fill_inputs(std::uint64_t seed, InputKind kind, st
   if (settings_.accumulate) fill_gradients(settings_, arrays, scramble(seed + 24));
 
   constexpr std::int64_t affordable = 200'000'000;  // multiplications
-  const std::int64_t queries = forward.batch * forward.heads * forward.seq_q;
+  const std::int64_t queries = forward.batch * forward.heads * forward.max_queries();
   const std::int64_t work = std::max<std::int64_t>(forward.seq_kv, 1) * (forward.head_dim + forward.head_dim_v);
   const bool exact = edge_cases || queries <= affordable / work;
   const attention::Reference reference(forward, arrays);
@@ -155,7 +156,7 @@ void ParsedAttentionBackward::complete_inputs(std::span<const HostArray> arrays,
   if (!forward.modified()) return;
   const attention::Reference reference(forward, arrays);
   const attention::UserScores user_scores(forward, arrays, evaluate);
-  const std::int64_t all = forward.batch * forward.heads * forward.seq_q, at_once = user_scores.rows_at_once();
+  const std::int64_t all = forward.batch * forward.heads * forward.max_queries(), at_once = user_scores.rows_at_once();
   for (std::int64_t begin = 0; begin < all; begin += at_once) {
     std::vector<attention::Reference::Query> queries;
     for (std::int64_t i = begin; i < std::min(all, begin + at_once); ++i)

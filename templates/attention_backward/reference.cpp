@@ -124,7 +124,11 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   pair.distance = static_cast<double>(std::llabs(query + forward.offset(keys.bounds.queries, keys.bounds.keys) - key));
   const double lse = queries.lse[at];
   const Bounded& delta = queries.delta[at];
-  if (score.value == -INFINITY || lse == -INFINITY) return pair;  // masked, or a query without keys
+  if (score.value == -INFINITY || lse == -INFINITY) {  // masked, or a query without keys
+    // The product of the probability 0 with what is infinite or NaN in its row may be NaN.
+    pair.undecided = lse != -INFINITY && (std::isnan(lse) || !std::isfinite(delta.value));
+    return pair;
+  }
   if (forward.alibi) {
     const double bias = head_value("alibi_slopes", queries.head) * pair.distance;
     score.value -= bias;

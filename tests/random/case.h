@@ -44,8 +44,8 @@ struct Sizes {
   std::int64_t longest;  ///< of an extent
   double max_bytes, max_flops;
 };
-/// For the host executor: a few thousand thread blocks of work at most.
-inline constexpr Sizes small_sizes{300, 400e3, 3e6};
+/// For the host executor: a few hundred thread blocks of work at most.
+inline constexpr Sizes small_sizes{300, 200e3, 1e6};
 /// For a GPU: several blocks in every dimension.
 inline constexpr Sizes large_sizes{5000, 64e6, 4e9};
 

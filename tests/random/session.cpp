@@ -217,11 +217,13 @@ class Worker {
     const auto all = all_ops();
     Chance chance(mixed(options_.run, shared_.next++));
     if (options_.check_only || chance.with(0.3)) return op_of(chance.bits());
+    // Problems with more fields cover more pairs.
     std::vector<double> missing;
     double sum = 0;
-    for (std::size_t i = 0; i < all.size(); ++i)
-      sum += missing.emplace_back(
-          1.0 + static_cast<double>(shared_.pairs.count(PairSets::possible, i) - shared_.pairs.count(PairSets::taken, i)));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::int64_t pairs = shared_.pairs.count(PairSets::possible, i) - shared_.pairs.count(PairSets::taken, i) + 1;
+      sum += missing.emplace_back(static_cast<double>(pairs) / static_cast<double>(all[i]->cached_fields().size() + 1));
+    }
     double at = chance.real() * sum;
     for (std::size_t i = 0; i < all.size(); ++i)
       if ((at -= missing[i]) <= 0) return *all[i];

@@ -256,3 +256,17 @@ def test_numbers_of_programs_are_scalars_of_any_kind(engine: tunesmith.Engine, r
     for eps in (numpy.float64(0.5), numpy.float32(0.5)):
         numpy.testing.assert_array_equal(ops.layer_norm(x, w, b, eps=eps, engine=engine), expected)
         numpy.testing.assert_array_equal(ops.softmax(x, scale=eps, engine=engine), ops.softmax(x, scale=0.5, engine=engine))
+
+
+def test_attention_over_pages(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    q = random.standard_normal((2, 1, 4, 16), dtype=numpy.float32)
+    k, v = (random.standard_normal((5, 7, 2, 16), dtype=numpy.float32) for _ in range(2))
+    table, lengths = numpy.array([[3, 1, -1], [4, 9999, 0]], "i4"), numpy.array([9, 0], "i4")
+    k[0], v[1, 2:] = numpy.nan, numpy.nan  # slots that no length reaches
+    result = ops.attention(q, k, v, block_table=table, kv_lengths=lengths, page_size=7, engine=engine)
+    keys, values = (numpy.concatenate([pool[3], pool[1, :2]]).repeat(2, 1).astype(float) for pool in (k, v))
+    weights = softmax(numpy.einsum("hd,khd->hk", q[0, 0].astype(float), keys) / 4)
+    exact = numpy.einsum("hk,khd->hd", weights, values)
+    # Scores below 8 of 16 products, and values below 4.
+    numpy.testing.assert_allclose(result.o[0, 0], exact, atol=4 * 8 * 16 * EPS32)
+    assert not result.o[1].any() and (result.lse[1] == -numpy.inf).all()

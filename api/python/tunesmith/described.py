@@ -1,14 +1,23 @@
-"""What the description of an operation says of the fields that arrays tell: presence, element types, sizes and strides."""
+"""The fields of an operation that are inferred from arrays: presence, element types, sizes and strides."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import _core
 
-__all__ = ["default_of", "dtype_fields", "enabling", "size_fields", "stride_fields"]
+__all__ = [
+    "Described",
+    "alignment_fields",
+    "arrays_of",
+    "default_of",
+    "dtype_fields",
+    "enabling",
+    "size_fields",
+    "stride_fields",
+]
 
 _PROBE = 1 << 20  # a stride that no default has
 
@@ -44,17 +53,23 @@ def enabling(op: str) -> dict[str, list[tuple[str, Any]]]:
 
 
 @functools.cache
-def dtype_fields(op: str) -> dict[str, str]:
-    """Return the fields that are the element types of arrays; an array's own comes before that of several."""
-    result: dict[str, str] = {}
+def dtype_fields(op: str) -> dict[str, tuple[str, list[str]]]:
+    """Return the fields that are the element types of arrays, with their choices; an array's own before a common one."""
+    result: dict[str, tuple[str, list[str]]] = {}
     for field in _core.operation_fields(op):
         if field.kind != "choice" or not field.name.endswith("dtype"):
             continue
         types = [(choice, _core.operation_arrays(op, {field.name: choice})) for choice in field.choices]
         for i, array in enumerate(types[0][1]):
             if all(arrays[i].dtype == choice for choice, arrays in types):
-                result[array.name] = field.name
+                result[array.name] = (field.name, field.choices)
     return result
+
+
+@functools.cache
+def alignment_fields(op: str) -> dict[str, str]:
+    """Return the fields that are the alignments of arrays."""
+    return {array.name: array.alignment_field for array in _core.operation_arrays(op, {}) if array.alignment_field}
 
 
 @functools.cache
@@ -62,6 +77,27 @@ def size_fields(op: str) -> set[str]:
     """Return the fields that are extents of arrays."""
     ways = [{}, *({field: value} for each in enabling(op).values() for field, value in each)]
     return {dim.split(" + ")[0] for way in ways for array in _core.operation_arrays(op, way) for dim in array.dims}
+
+
+class Described(NamedTuple):
+    """An array of problems that have some fields in common."""
+
+    name: str
+    is_output: bool
+    dtype: str
+    dims: tuple[str, ...]
+    #: The fields of the strides of the dimensions; None for a dimension that has none.
+    strides: tuple[str | None, ...]
+
+
+@functools.lru_cache(maxsize=1024)
+def arrays_of(op: str, fields: tuple[tuple[str, Any], ...]) -> list[Described]:
+    """Return the arrays that problems with these fields have; sizes and strides may be absent."""
+    return [
+        Described(array.name, array.role == "output", array.dtype, tuple(array.dims), stride_fields(op, array, dict(fields)))
+        for array in _core.operation_arrays(op, dict(fields))
+        if array.present
+    ]
 
 
 _stride_fields: dict[tuple[str, str, tuple[str, ...]], tuple[str | None, ...]] = {}

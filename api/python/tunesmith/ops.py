@@ -272,10 +272,9 @@ def _infer(name: str, arrays: Mapping[str, Any], given: Mapping[str, Any]) -> _c
                 options = ", ".join(f"{key}={value!r}" for key, value in ways)
                 raise InvalidArgument(f"{name}: {array} is given; state what it is: {options or 'no field enables it'}")
             fields.update(ways)
-        field = dtype_fields(name).get(array)
+        field, choices = dtype_fields(name).get(array, (None, []))
         if field is not None:
             dtype = {"bool": "u8", "u16": "bf16"}.get(layout["dtype"], layout["dtype"])
-            choices = next(each.choices for each in _core.operation_fields(name) if each.name == field)
             if dtype not in choices:
                 raise InvalidArgument(f"{name}: {array} has elements of {layout['type']}; allowed: {', '.join(choices)}")
             _set(name, fields, field, dtype, array)

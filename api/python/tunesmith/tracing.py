@@ -42,7 +42,7 @@ def translate(function: Callable[..., Any], kind: str) -> tuple[str, tuple[Any, 
     """Return the CUDA source of a score_mod or mask_mod, the tensors that it reads, and their declarations.
 
     Also return whether the source depends only on shapes and dtypes of captured tensors. It does not where the function
-    calls torch on them, such as t.item() or t.exp(): the result is that of the moment.
+    calls torch on them, such as t.item() or t.exp(): the source then contains the current values.
     """
     from torch.overrides import TorchFunctionMode
 

@@ -199,6 +199,32 @@ TEST(AttentionDescriptor, CostsCountUnmaskedPairs) {
 }
 
 // The pairs that a mask_mod keeps are not known before it runs.
+// Counted in closed form, because 2^30 queries are a valid bound of packed sequences.
+TEST(AttentionDescriptor, VisiblePairsAreThoseThatALoopCounts) {
+  for (const char* causal : {"none", "top-left", "bottom-right"})
+    for (const int queries : {1, 4, 9})
+      for (const int keys : {1, 5, 12})
+        for (const int left : {-1, 0, 2, 20})
+          for (const int right : {-1, 0, 3, 20}) {
+            std::string fields =
+                "seq_q=" + std::to_string(queries) + ",seq_kv=" + std::to_string(keys) + ",head_dim=8,causal=" + causal;
+            if (left >= 0) fields += ",window_left=" + std::to_string(left);
+            if (right >= 0) fields += ",window_right=" + std::to_string(right);
+            const std::string is_causal = causal;
+            const int offset = is_causal == "top-left" ? 0 : keys - queries;
+            int pairs = 0;
+            for (int i = 0; i < queries; ++i)
+              for (int j = 0; j < keys; ++j) {
+                const int ahead = j - i - offset;
+                const bool hidden = (left >= 0 && -ahead > left) || (is_causal == "none" && right >= 0 && ahead > right) ||
+                                    (is_causal != "none" && ahead > 0);
+                pairs += hidden ? 0 : 1;
+              }
+            EXPECT_EQ(op().parse(normal(fields))->cost().flops, 32.0 * pairs) << fields;
+          }
+  EXPECT_EQ(op().parse(normal("seq_q=1073741824,head_dim=8,causal=top-left"))->cost().flops, 32 * (0x1p59 + 0x1p29));
+}
+
 TEST(AttentionDescriptor, CostsWithAMaskModAreUpperBounds) {
   const auto cost = [](const char* field, const char* text) {
     Problem problem = normal("seq_q=100,head_dim=64,causal=top-left");

@@ -175,5 +175,22 @@ TEST(CapacityLaunch, DefaultsRunBothEndsOfEveryBucket) {
   EXPECT_GT(fewer, 10);
 }
 
+// The last bucket ends at 2^31 columns, also that of unaligned rows.
+TEST(CapacityLaunch, ConfigurationsOfTheWidestRowsAreValid) {
+  for (const auto& [op, more] : {std::pair{"softmax", "dtype=f32"},
+                                 {"log_softmax_backward", "dtype=bf16"},
+                                 {"cross_entropy", "dtype=f16,reduction=none"},
+                                 {"cross_entropy_shard", "dtype=bf16"},
+                                 {"rms_norm", "dtype=f32,weight=1"},
+                                 {"layer_norm", "dtype=bf16"}})
+    for (const std::int64_t cols : {1 << 30, 2147483600, 2147483617, 2147483619, 2147483647}) {
+      const ParsedProblemPtr problem = parsed(op, 1, cols, more);
+      EXPECT_LE(problem->capacity(), std::int64_t{1} << 31) << op << " " << cols;
+      EXPECT_EQ(problem->why_invalid(device(), problem->capacity_config(device()).value()), "") << op << " " << cols;
+      for (const ParsedProblemPtr& other : problem->in_buckets(cols - 1000, std::int64_t{1} << 31))
+        EXPECT_LE(other->capacity(), std::int64_t{1} << 31);
+    }
+}
+
 }  // namespace
 }  // namespace tunesmith

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import time
 from typing import Any
 
 import pytest
@@ -114,8 +115,9 @@ def mods(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def close(found: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> None:
-    # Values are below 6, weights sum to 1 and are rounded to the dtype, as is the result. Scores below 60 have 64 roundings.
-    torch.testing.assert_close(found.double(), expected, rtol=0, atol=6 * (4 * EPS[dtype] + 128 * 60 * EPS[torch.float32]))
+    # Values are below 6, weights sum to 1 and are rounded to the dtype, as is the result. Scores, below 16, are sums of at
+    # most 24 products, whose roundings change weights by as much.
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=6 * (4 * EPS[dtype] + 16 * 24 * EPS[torch.float32]))
 
 
 PAGE_SIZES = (1, 7, 16, 64, 256)
@@ -129,7 +131,11 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(20))
+#: Fixed ones, and two of the day; the number of a seed that fails goes into the list.
+SEEDS = [*range(20), *(int(time.time()) // 86400 * 2 + i for i in range(2))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_drawn_problems(seed: int) -> None:
     draw = random.Random(seed)
     page_size, options = PAGE_SIZES[seed % 5], dict(OPTIONS[seed % 6])
@@ -170,8 +176,7 @@ def test_drawn_problems(seed: int) -> None:
         k, v = cache.keys(b, page_size, layout)
         expected, exact_lse = reference(q[at : at + count], k, v, options)
         close(o[at : at + count], expected, dtype)
-        # Scores are products of the rounded inputs in float32.
-        torch.testing.assert_close(lse[:, at : at + count].double(), exact_lse, rtol=1e-5, atol=60 * 128 * 2.0**-24)
+        torch.testing.assert_close(lse[:, at : at + count].double(), exact_lse, rtol=0, atol=16 * 24 * EPS[torch.float32])
         at += count
     outside = [*range(start), *range(at, total)]
     assert not o[outside].any() and lse[:, outside].eq(-torch.inf).all()
@@ -225,6 +230,18 @@ def test_prefill_in_chunks_equals_prefill_at_once() -> None:
         lengths = torch.tensor([last], dtype=torch.int32)
         part = tt.paged_attention(q[:, first:last], cache.k, cache.v, cache.table, lengths, causal=True)
         close(part, whole[:, first:last].double(), torch.float32)
+
+
+def test_a_mask_that_reads_a_tensor() -> None:
+    q, cache = small()
+    prefix = torch.tensor([4, 3, 8])
+    o = tt.paged_attention(
+        q, cache.k, cache.v, cache.table, cache.lengths, mask_mod=lambda b, h, q, k: (k < prefix[b]) | (k > 8)
+    )
+    for b in range(3):
+        k, v = cache.keys(b, 7, "bshd")
+        seen = (torch.arange(len(k)) < prefix[b]) | (torch.arange(len(k)) > 8)
+        close(o[b], reference(q[b], k[seen], v[seen], {})[0], torch.float32)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

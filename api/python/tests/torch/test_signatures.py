@@ -1,4 +1,4 @@
-"""Functions that PyTorch has take its arguments, in its order and with its defaults."""
+"""Functions that PyTorch has take its arguments, in its order and with its defaults; others those of the description."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ import torch
 from torch.nn import functional
 from torch.nn.attention import flex_attention as flex
 
+import tunesmith
 import tunesmith.torch as tt
+from tunesmith.torch import attention_operators, linear_losses, losses, operators, vocab_parallel
+from tunesmith.torch.rms_norm import FORWARD as RMS_NORM
+from tunesmith.torch.softmax import FORWARD as SOFTMAX
 
 #: What PyTorch's functions have and ours do not: deprecated, private, or passed on by name.
 LEFT_OUT = {"size_average", "reduce", "_stacklevel", "kernel_options", "return_aux"}
@@ -58,3 +62,33 @@ def test_the_same_call_gives_the_same() -> None:
     torch.testing.assert_close(*found)
     found = [function(x, [8], weight, 1e-5) for function in (tt.rms_norm, functional.rms_norm)]
     torch.testing.assert_close(*found)
+
+
+#: Options of operators that arguments of other names give.
+GIVEN_BY = {
+    **{"window_left": "window", "window_right": "window", "out_dtype": "dtype", "targets": "target", "aux": "score_mod"},
+    **{"seq_q": "max_seq_q", "seq_kv": "max_seq_kv", "dhidden": "input", "dweight": "linear_weight", "dbias": "linear_bias"},
+}
+FUNCTIONS = {
+    "softmax": (SOFTMAX["softmax"], [tt.softmax]),
+    "log_softmax": (SOFTMAX["log_softmax"], [tt.log_softmax]),
+    "cross_entropy": (losses.FORWARD, [tt.cross_entropy]),
+    "linear_cross_entropy": (linear_losses.FORWARD, [tt.linear_cross_entropy]),
+    "vocab_parallel_cross_entropy": (vocab_parallel.BACKWARD, [tt.vocab_parallel_cross_entropy]),
+    "rms_norm": (RMS_NORM, [tt.rms_norm]),
+    "attention": (attention_operators.FORWARD, [tt.attention, tt.attention_varlen, tt.paged_attention]),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_option_of_the_description_is_an_argument(name: str) -> None:
+    """A new field of a description is an argument, or in LEFT_OUT."""
+    operator, functions = FUNCTIONS[name]
+    parameters = {one for function in functions for one in inspect.signature(function).parameters}
+    assert {GIVEN_BY.get(option, option) for option in operator.options} <= parameters
+
+
+def test_what_is_left_out_exists() -> None:
+    known = {field.name for op in tunesmith._core.operation_names() for field in tunesmith.operation(op).fields}
+    known |= {array.name for op in tunesmith._core.operation_names() for array in tunesmith.operation(op).arrays}
+    assert known >= operators.LEFT_OUT

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..mods import Mod
-from .attention_operators import FORWARD, attention_backward, cast, run_attention, score_options
+from .attention_operators import BACKWARD, FORWARD, cast, run_attention, score_options
 from .launchers import Gradient, Launcher, by_options, eager_launcher
 from .transforms import is_compiling
 
@@ -75,11 +75,13 @@ def _eager(
 ) -> Launcher:
     values = FORWARD.values(layout=layout, **score_options(causal, window, scale, softcap))
     options = dict(zip(FORWARD.options, values, strict=True))
+    backward = [BACKWARD.values(**options, deterministic=flag) for flag in (False, True)]
 
     def gradient(*saved: Any) -> Any:
         *tensors, dout = saved
-        gradients = attention_backward(dout, FORWARD.named((*_EAGER[:3], "o", "lse", *_EAGER[3:]), tensors, {}), options)
-        return gradients["q"], gradients["k"], gradients["v"]
+        given = dict(zip((*_EAGER[:3], "o", "lse", *_EAGER[3:]), tensors, strict=True))
+        values = backward[torch.are_deterministic_algorithms_enabled()]
+        return BACKWARD.overload(*BACKWARD.arguments({**given, "dout": dout.to(given["q"].dtype)}, values))[:3]
 
     return eager_launcher(
         "attention",

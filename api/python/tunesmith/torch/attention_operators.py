@@ -18,8 +18,8 @@ _BOUNDS = ("seq_q", "seq_kv")
 
 
 class _Attention(Operator):
-    def fields(self, tensors: Named, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        fields = super().fields(tensors, options)
+    def fields(self, tensors: Named, structure: dict[str, Any]) -> dict[str, Any] | None:
+        fields = super().fields(tensors, structure)
         if fields is not None:
             for bound, total in zip(_BOUNDS, ("total_q", "total_kv"), strict=True):
                 # Rows may belong to no sequence; a problem has no more than its sequences can have.
@@ -82,35 +82,6 @@ def cast(dtype_of: torch.Tensor, *tensors: torch.Tensor) -> Sequence[torch.Tenso
     return tensors if dtype is None else [tensor.to(dtype) for tensor in tensors]
 
 
-def attention_backward(
-    dout: torch.Tensor, tensors: Named, options: Mapping[str, Any], mods: Sequence[torch.Tensor] = ()
-) -> dict[str, torch.Tensor]:
-    """Return gradients by the names of the tensors: of q, k, v, and of others that want one.
-
-    tensors: those of the forward pass, o and lse. Under torch.func, others have none.
-    """
-    transformed = is_transformed()
-    q = tensors["q"]
-    assert q is not None
-    named = dict(zip(names_of(options["aux"]), mods, strict=True))
-    others = {name: tensors.get(name) for name in _OF_HEADS} | named
-    wanted = [name for name, one in others.items() if one is not None and one.requires_grad and not transformed]
-    values = BACKWARD.values(
-        **options,
-        **{_OF_HEADS[name]: True for name in wanted if name in _OF_HEADS},
-        daux=";".join(name for name in wanted if name in named),
-        deterministic=torch.are_deterministic_algorithms_enabled(),
-    )
-    run = BACKWARD.transformed if transformed else BACKWARD.overload
-    dq, dk, dv, found = run(*BACKWARD.arguments({**tensors, "dout": dout.to(q.dtype)}, values, mods))
-    gradients = {"q": dq, "k": dk, "v": dv}
-    for name, gradient in zip(wanted, found, strict=True):
-        tensor = others[name]
-        assert tensor is not None
-        gradients[name] = gradient.reshape(tensor.shape).to(tensor.dtype)
-    return gradients
-
-
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
     count = len(FORWARD.inputs)
     ctx.save_for_backward(*inputs[:count], *output, *inputs[count])
@@ -120,14 +91,27 @@ def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _gradient(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
     options = dict(zip(FORWARD.options, ctx.options, strict=True))
-    names = [*FORWARD.inputs, "o", "lse"]
-    tensors = dict(zip(names, ctx.saved_tensors, strict=False))
+    names = [*FORWARD.inputs, "o", "lse", *names_of(options["aux"])]
+    tensors = dict(zip(names, ctx.saved_tensors, strict=True))
     if tensors["kv_lengths"] is not None:
         raise NotImplementedError("tunesmith: attention with kv_lengths has no gradient")
-    mods = ctx.saved_tensors[len(names) :]
-    gradients = attention_backward(dout, tensors, options, mods)
-    of_mods = [gradients.get(name) for name in names_of(options["aux"])]
-    return *map(gradients.get, FORWARD.inputs), of_mods, *[None] * len(ctx.options)
+    mods = names[len(FORWARD.inputs) + 2 :]
+    transformed = is_transformed()  # torch.func sees no other gradients than those of q, k and v
+    others = () if transformed else (*_OF_HEADS, *mods)
+    wanted = [name for name in others if tensors[name] is not None and tensors[name].requires_grad]
+    values = BACKWARD.values(
+        **options,
+        **{_OF_HEADS[name]: True for name in wanted if name in _OF_HEADS},
+        daux=";".join(name for name in wanted if name in mods),
+        deterministic=torch.are_deterministic_algorithms_enabled(),
+    )
+    run = BACKWARD.transformed if transformed else BACKWARD.overload
+    given = {**tensors, "dout": dout.to(tensors["q"].dtype)}
+    dq, dk, dv, found = run(*BACKWARD.arguments(given, values, [tensors[name] for name in mods]))
+    gradients = {"q": dq, "k": dk, "v": dv}
+    for name, gradient in zip(wanted, found, strict=True):
+        gradients[name] = gradient.reshape(tensors[name].shape).to(tensors[name].dtype)
+    return *map(gradients.get, FORWARD.inputs), [gradients.get(name) for name in mods], *[None] * len(ctx.options)
 
 
 FORWARD.differentiable(_setup_context, _gradient)

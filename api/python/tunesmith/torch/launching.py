@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..described import alignment_fields
 from ..engine import Engine, default_engine
 from .dtypes import DTYPES
 from .launchers import Output, Prepared, contiguous
@@ -48,12 +49,11 @@ def launch(
     """
     device = next(tensor.device for tensor in tensors.values() if tensor is not None)
     engine = engine_of(device)
-    # Which fields are alignments does not depend on the problem.
-    for array in _core.Problem(op, **fields).arrays:
-        tensor = tensors.get(array.name)
-        if tensor is not None and array.alignment_field and tensor.numel():
+    for name, field in alignment_fields(op).items():
+        tensor = tensors.get(name)
+        if tensor is not None and tensor.numel():
             address = tensor.data_ptr() | 16
-            fields[array.alignment_field] = address & -address
+            fields[field] = address & -address
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     problem = _core.Problem(op, **fields)
     if not _are_read_as_they_lie(op, problem.arrays, tensors, fields):
@@ -116,7 +116,7 @@ def _lies_as(array: _core.Array, tensor: torch.Tensor, any_order: bool) -> bool:
 
 
 def _merged(dimensions: Iterable[tuple[int, int]], any_order: bool) -> list[tuple[int, int]]:
-    """Return extents and strides without those of one element, those that are one dimension in memory merged."""
+    """Return extents and strides without extents of 1; dimensions that are one in memory are merged."""
     merged: list[tuple[int, int]] = []
     for extent, stride in sorted(dimensions, key=lambda of: (-of[1], of[0])) if any_order else dimensions:
         if extent == 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -18,8 +17,8 @@ _UPSTREAM = ("dloss", "dlse")
 
 
 class _Linear(Operator):
-    def fields(self, tensors: Named, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        fields, hidden = super().fields(tensors, options), tensors["hidden"]
+    def fields(self, tensors: Named, structure: dict[str, Any]) -> dict[str, Any] | None:
+        fields, hidden = super().fields(tensors, structure), tensors["hidden"]
         assert fields is not None and hidden is not None
         return {**fields, "caller_workspace": hidden.is_cuda}  # memory on the CPU is not aligned enough
 
@@ -51,7 +50,7 @@ def linear_cross_entropy(
 
     The arguments of torch's linear_cross_entropy. input: (tokens, hidden_size) or (..., hidden_size); linear_weight:
     (vocab_size, hidden_size); linear_bias: (vocab_size); target: class indices. Weights of more dimensions and class
-    probabilities raise NotImplementedError. options: those of torch choose its chunks and have no effect here.
+    probabilities raise NotImplementedError. options: torch's options choose its chunks and have no effect here.
 
     With autograd and the reduction mean or sum, the forward computes all gradients for an upstream gradient of 1, so the
     backward multiplies them in place and the graph cannot be retained. With the reduction none or return_lse, the backward

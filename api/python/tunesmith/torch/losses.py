@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -21,12 +20,15 @@ __all__ = ["cross_entropy"]
 class _CrossEntropy(RowOperator):
     """The classes are the last dimension of logits; a target for each index of the other ones."""
 
-    def fields(self, tensors: Named, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        logits, weight = tensors["logits"], tensors.get("weight")
+    def reads(self, tensors: Named) -> bool:
+        logits, target, weight = tensors["logits"], tensors["targets"], tensors.get("weight")
+        assert logits is not None and target is not None
+        has_classes = logits.dim() > 0 and logits.shape[-1] > 0
+        return has_classes and not target.is_floating_point() and (weight is None or weight.dtype == wide_dtype(logits))
+
+    def fields(self, tensors: Named, structure: dict[str, Any]) -> dict[str, Any] | None:
+        logits, fields = tensors["logits"], super().fields(tensors, structure)
         assert logits is not None
-        if weight is not None and weight.dtype != wide_dtype(logits):
-            return None
-        fields = super().fields(tensors, options)
         if fields is None or "inner" not in fields or "lse" not in tensors:
             return fields
         # The gradient has the strides of dense logits.
@@ -39,8 +41,6 @@ class _CrossEntropy(RowOperator):
 def _layout(tensors: Named) -> dict[str, Any] | None:
     logits, target = tensors["logits"], tensors["targets"]
     assert logits is not None and target is not None
-    if not logits.dim() or not logits.shape[-1] or target.is_floating_point():
-        return None
     return classes_of(logits, target)
 
 
@@ -153,12 +153,11 @@ def upstream(dloss: torch.Tensor | None, lse: torch.Tensor, reduction: str) -> t
 
 @by_options
 def _eager(return_lse: bool, *options: Any) -> Launcher:
-    values = loss_options(FORWARD, *options)
+    values, backward = loss_options(FORWARD, *options), loss_options(BACKWARD, *options)
 
     def gradient(*saved: Any) -> torch.Tensor:
         logits, target, lse, weight, dloss, dlse = saved
-        dloss = upstream(dloss, lse, options[0])
-        return BACKWARD.overload(logits, target, lse, dloss, weight, dlse, *loss_options(BACKWARD, *options))
+        return BACKWARD.overload(logits, target, lse, upstream(dloss, lse, options[0]), weight, dlse, *backward)
 
     recording = Gradient(1, 2, (0, 1, 4, 2), gradient)
     return eager_launcher("cross_entropy", FORWARD.prepare(values), returned=2 if return_lse else 1, gradient=recording)

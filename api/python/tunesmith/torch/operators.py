@@ -1,7 +1,7 @@
 """Operators from the descriptions of operations: schemas, the fields of a call, and the shapes of its results.
 
-An operator takes the input arrays of an operation in launch order, then its fields that no tensor tells. Sizes, strides,
-element types and the flags that enable arrays come from the tensors.
+An operator takes the input arrays of an operation in launch order, then the fields that cannot be inferred from tensors.
+Sizes, strides, element types and the flags that enable arrays are inferred.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import _core
-from ..described import default_of, dtype_fields, enabling, size_fields, stride_fields
+from ..described import Described, arrays_of, default_of, dtype_fields, enabling, size_fields
 from .dtypes import DTYPES, TORCH_DTYPES
 from .launchers import Prepare, Prepared, by_options, call, launcher
 from .launching import launch
@@ -28,13 +28,13 @@ from .transforms import (
     transformable,
 )
 
-__all__ = ["Named", "Operator", "names_of", "register_fake", "split_list"]
+__all__ = ["Named", "Operator", "names_of", "register_fake", "sizes_of"]
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 _SCHEMA_TYPES = {"bool": "bool", "int": "int", "float": "float", "choice": "str", "str": "str"}
-#: Arrays that user functions read, in the order in which the field `aux` declares them.
-_MOD_ARRAYS = "mod_arrays"
+_INFERRED = ("_stride", "_alignment", "_dtype")
 _TEXTS = ("score_mod", "mask_mod")
+_META = torch.device("meta")
 
 #: Arrays and fields without a use in PyTorch.
 LEFT_OUT = frozenset(
@@ -47,11 +47,6 @@ LEFT_OUT = frozenset(
 )
 
 Named = dict[str, torch.Tensor | None]
-
-
-def split_list(joined: str) -> list[str]:
-    """Split declarations or names at semicolons."""
-    return joined.split(";") if joined else []
 
 
 def register_fake(operator: str, fake: Callable[..., Any]) -> None:
@@ -70,11 +65,10 @@ def register_fake(operator: str, fake: Callable[..., Any]) -> None:
 def types_of(op: str, tensors: Mapping[str, torch.Tensor | None]) -> dict[str, str]:
     """Return the fields of element types; raises ValueError for types that the operation does not read."""
     fields: dict[str, str] = {}
-    for array, field in dtype_fields(op).items():
+    for array, (field, choices) in dtype_fields(op).items():
         tensor = tensors.get(array)
         if tensor is None or field in fields:
             continue
-        choices = next(one.choices for one in _core.operation_fields(op) if one.name == field)
         if tensor.dtype not in DTYPES or DTYPES[tensor.dtype] not in choices:
             known = ", ".join(str(TORCH_DTYPES[choice]) for choice in choices)
             raise ValueError(f"the dtype of {array} is {tensor.dtype}; expected {known}")
@@ -83,30 +77,27 @@ def types_of(op: str, tensors: Mapping[str, torch.Tensor | None]) -> dict[str, s
 
 
 def sizes_of(
-    arrays: Iterable[_core.Array], tensors: Mapping[str, torch.Tensor | None], given: Mapping[str, Any] | None = None
+    arrays: Iterable[Described], tensors: Mapping[str, torch.Tensor | None], given: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the fields that the shapes of tensors tell; raises ValueError where they disagree, or with those given.
+    """Infer fields from the shapes of tensors; raises ValueError where they disagree with each other or with given ones.
 
     Without given fields, shapes are not compared, because they may be symbolic.
     """
     sizes: dict[str, Any] = {}
-    for array in arrays:
-        tensor = tensors.get(array.name)
-        if tensor is None or all(dim.isdigit() for dim in array.dims):  # such as the tensors of user functions, of any shape
+    for name, _, _, dims, _ in arrays:
+        tensor = tensors.get(name)
+        if tensor is None or all(dim.isdigit() for dim in dims):  # such as the tensors of user functions, of any shape
             continue
-        if tensor.dim() != len(array.dims):
-            dims = ", ".join(array.dims)
-            raise ValueError(f"{array.name} has {tensor.dim()} dimensions; expected {len(array.dims)}: {dims}")
-        for dim, extent in zip(array.dims, tensor.shape, strict=True):
-            name, _, more = dim.partition(" + ")
-            sizes.setdefault(name, extent - int(more or 0))
-        if given is None:
-            continue
-        known = {**sizes, **{name: value for name, value in given.items() if name in sizes and value is not None}}
-        expected = tuple(_extent(dim, known) for dim in array.dims)
-        if tensor.shape != expected:
-            raise ValueError(f"{array.name} has the shape {tuple(tensor.shape)}; expected {expected}")
-    return {name: extent for name, extent in sizes.items() if name.isidentifier()}
+        if tensor.dim() != len(dims):
+            raise ValueError(f"{name} has {tensor.dim()} dimensions; expected {len(dims)}: {', '.join(dims)}")
+        for dim, extent in zip(dims, tensor.shape, strict=True):
+            field, _, more = dim.partition(" + ")
+            sizes.setdefault(field, extent - int(more or 0))
+        if given is not None:
+            expected = tuple(_extent(dim, {**sizes, **given}) for dim in dims)
+            if tensor.shape != expected:
+                raise ValueError(f"{name} has the shape {tuple(tensor.shape)}; expected {expected}")
+    return {field: extent for field, extent in sizes.items() if field.isidentifier()}
 
 
 def _extent(dim: str, sizes: Mapping[str, Any]) -> Any:
@@ -118,9 +109,9 @@ def _extent(dim: str, sizes: Mapping[str, Any]) -> Any:
 class Operator:
     """torch.ops.tunesmith.NAME, with implementations for the CPU and CUDA and for tensors without memory.
 
-    op: the operation, `name` if empty. without: input arrays and fields that are no arguments. also: fields that are ones
-    although shapes may tell them. results: the outputs that are returned; with `rest`, a list of all other outputs follows.
-    contiguous: inputs that are copied, rather than all, if they are not contiguous.
+    op: the operation, `name` if empty. without: input arrays and fields that are no arguments. also: fields that are
+    arguments although shapes may determine them. results: the outputs that are returned; with `rest`, a list of all other
+    outputs follows. contiguous: inputs that are copied, rather than all inputs, if they are not contiguous.
     """
 
     def __init__(
@@ -134,26 +125,32 @@ class Operator:
         rest: bool = False,
         contiguous: Sequence[str] = (),
     ) -> None:
-        self.name, self.op, self.results, self.rest, self.contiguous = name, op or name, tuple(results), rest, contiguous
+        self.name, self.op, self.also, self.results, self.rest = name, op or name, also, tuple(results), rest
+        self.contiguous = contiguous
         without = {*without, *LEFT_OUT}
-        described = {array.name: array for array in _core.operation_arrays(self.op, {})}
-        inputs = [name for name, array in described.items() if array.role == "input" and name not in without]
-        self.inputs = tuple(inputs)
-        self.enabling = {array: ways[0] for array, ways in enabling(self.op).items() if array in inputs}
-        fields = [field for field in _core.operation_fields(self.op) if field.name not in without]
-        told = size_fields(self.op) | set(dtype_fields(self.op).values()) | {field for field, _ in self.enabling.values()}
-        told |= set(inputs)
-        self.options = {
-            field.name: default_of(field)
-            for field in fields
+        arrays = [
+            array for array in _core.operation_arrays(self.op, {}) if array.role == "input" and array.name not in without
+        ]
+        self.inputs = tuple(array.name for array in arrays)
+        self.enabling = {name: ways[0] for name, ways in enabling(self.op).items() if name in self.inputs}
+        inferred = {*self.inputs, *size_fields(self.op)}
+        inferred |= {field for field, _ in (*dtype_fields(self.op).values(), *self.enabling.values())}
+        fields = [
+            field
+            for field in _core.operation_fields(self.op)
             if field.name in also
-            or not (field.name in told or field.hidden or field.name.endswith(("_stride", "_alignment", "_dtype")))
-        }
+            or not ({field.name} & (inferred | without) or field.hidden or field.name.endswith(_INFERRED))
+        ]
+        self.options = {field.name: default_of(field) for field in fields}
         self.has_mods = "aux" in self.options
-        kinds = {field.name: _SCHEMA_TYPES[field.kind] for field in fields}
-        arguments = [f"Tensor{'' if described[array].present else '?'} {array}" for array in inputs]
-        arguments += [f"Tensor[] {_MOD_ARRAYS}"] if self.has_mods else []
-        arguments += [f"{kinds[name]}{'?' if value is None else ''} {name}" for name, value in self.options.items()]
+        first = len(self.inputs) + self.has_mods
+        #: Results that an option of their name enables, and the places of these options.
+        self.flags = [(i, first + list(self.options).index(one)) for i, one in enumerate(results) if one in self.options]
+        arguments = [f"Tensor{'' if array.present else '?'} {array.name}" for array in arrays]
+        arguments += ["Tensor[] mod_arrays"] if self.has_mods else []
+        arguments += [
+            f"{_SCHEMA_TYPES[field.kind]}{'?' if self.options[field.name] is None else ''} {field.name}" for field in fields
+        ]
         returned = ", ".join(["Tensor"] * len(results) + (["Tensor[]"] if rest else []))
         _LIBRARY.define(f"{name}({', '.join(arguments)}) -> " + (f"({returned})" if "," in returned else returned))
         for key in ("CPU", "CUDA"):
@@ -222,14 +219,14 @@ class Operator:
         return [*map(tensors.get, self.inputs), *([list(mods)] if self.has_mods else []), *options]
 
     def split(self, arguments: Sequence[Any]) -> tuple[Named, dict[str, Any]]:
-        """Return tensors by name, those of user functions included, and options by name."""
+        """Return tensors by name, user functions' tensors included, and options by name."""
         count = len(self.inputs)
         options = dict(zip(self.options, arguments[count + self.has_mods :], strict=True))
         mods = arguments[count] if self.has_mods else []
         return self.named(self.inputs, [*arguments[:count], *mods], options), options
 
     def named(self, inputs: Sequence[str], tensors: Sequence[Any], options: Mapping[str, Any]) -> Named:
-        """Return tensors by name; those of user functions follow `inputs`."""
+        """Return tensors by name; the tensors of user functions follow `inputs`."""
         return dict(zip([*inputs, *names_of(options.get("aux", ""))], tensors, strict=False))
 
     # Problems
@@ -243,36 +240,39 @@ class Operator:
         enabled = {field: value for array, (field, value) in self.enabling.items() if tensors.get(array) is not None}
         return {**enabled, **fields, **types_of(self.op, tensors)}
 
-    def fields(self, tensors: Named, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the fields of a problem; None if no kernel reads the tensors' strides."""
-        fields = self.structure(tensors, options)
-        arrays = _core.operation_arrays(self.op, fields)
-        sizes = sizes_of(arrays, tensors, options)
+    def reads(self, tensors: Named) -> bool:
+        """Return whether the operation takes tensors of such types; if not, a launcher returns NotImplemented."""
+        return True
+
+    def fields(self, tensors: Named, structure: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the fields of a problem, of which structure() gives some; None if no kernel reads the tensors' strides."""
+        arrays = arrays_of(self.op, tuple(structure.items()))
+        given = {bound: structure[bound] for bound in self.also if bound in structure}
+        fields = {**structure, **sizes_of(arrays, tensors, given), **given}
         for array in arrays:
             tensor = tensors.get(array.name)
-            names = () if tensor is None else stride_fields(self.op, array, fields)
-            if tensor is None or not any(names):
+            if tensor is None or not any(array.strides):
                 continue
-            for name, stride, extent in zip(names, tensor.stride(), tensor.shape, strict=True):
+            for name, stride, extent in zip(array.strides, tensor.stride(), tensor.shape, strict=True):
                 if name is not None:
                     fields[name] = stride
                 elif stride != 1 and extent > 1:
                     return None
-        return {**fields, **{name: size for name, size in sizes.items() if fields.get(name) in (None, 1)}}
+        return fields
 
-    def output(self, array: _core.Array, tensors: Named, sizes: Mapping[str, Any], device: torch.device) -> torch.Tensor:
+    def output(self, array: Described, tensors: Named, sizes: Mapping[str, Any], device: torch.device) -> torch.Tensor:
         """Return an output. sizes: fields, which may be symbolic. device: that of the tensors, or "meta"."""
-        shape = [] if list(array.dims) == ["1"] else [_extent(dim, sizes) for dim in array.dims]
+        shape = [] if array.dims == ("1",) else [_extent(dim, sizes) for dim in array.dims]
         return _first(tensors).new_empty(shape, dtype=TORCH_DTYPES[array.dtype], device=device)
 
     def outputs(
-        self, tensors: Named, fields: Mapping[str, Any], sizes: Mapping[str, Any], device: torch.device
+        self, tensors: Named, structure: Mapping[str, Any], sizes: Mapping[str, Any], device: torch.device
     ) -> dict[str, torch.Tensor]:
         """Return the outputs that the fields enable, those that the operator returns first."""
         found = {
             array.name: self.output(array, tensors, sizes, device)
-            for array in _core.operation_arrays(self.op, dict(fields))
-            if array.role == "output" and array.present and tensors.get(array.name) is None
+            for array in arrays_of(self.op, tuple(structure.items()))
+            if array.is_output and tensors.get(array.name) is None
         }
         return {**{name: found[name] for name in self.results if name in found}, **found}
 
@@ -286,10 +286,13 @@ class Operator:
 
         def prepare(*given: torch.Tensor | None) -> Prepared | None:
             tensors = self.named(inputs or self.inputs, given, named)
-            fields = self.fields(tensors, named)
+            if not self.reads(tensors):
+                return None
+            structure = self.structure(tensors, named)
+            fields = self.fields(tensors, structure)
             if fields is None:
                 return None
-            outputs = self.outputs(tensors, fields, fields, torch.device("meta"))
+            outputs = self.outputs(tensors, structure, fields, _META)
             return launch(self.op, fields, tensors, outputs, filled=self.filled(tensors))
 
         return prepare
@@ -299,34 +302,39 @@ class Operator:
     def run(self, *arguments: Any) -> Any:
         """Run the operator."""
         count = len(self.inputs)
-        tensors = [
-            tensor.contiguous() if name in self.contiguous and tensor is not None else tensor
-            for name, tensor in zip(self.inputs, arguments, strict=False)
-        ]
-        mods = arguments[count] if self.has_mods else []
+        tensors: Sequence[Any] = arguments[:count]
+        if self.contiguous:
+            tensors = [
+                tensor.contiguous() if name in self.contiguous and tensor is not None else tensor
+                for name, tensor in zip(self.inputs, tensors, strict=True)
+            ]
+        mods = arguments[count] if self.has_mods else ()
         found = call(self.launcher(*arguments[count + self.has_mods :]), *tensors, *mods)
-        results = [found] if isinstance(found, torch.Tensor) else list(found)
-        for i, name in enumerate(self.results):
-            if name in self.options and not arguments[self._position(name)]:
-                results.insert(i, results[0].new_empty((0,)))
+        if isinstance(found, torch.Tensor):
+            if len(self.results) == 1 and not self.rest:
+                return found
+            found = (found,)
+        results = list(found)
+        for i, option in self.flags:
+            if not arguments[option]:
+                results.insert(i, tensors[0].new_empty((0,)))
         return self._returned(results)
 
     def fake(self, *arguments: Any) -> Any:
         """Return results without memory."""
         tensors, options = self.split(arguments)
-        fields = self.structure(tensors, options)
-        sizes = {**options, **self.sizes(tensors, fields)}
+        structure = self.structure(
+            tensors, {name: one for name, one in options.items() if not isinstance(one, torch.SymInt)}
+        )
+        sizes = {**options, **self.sizes(tensors, structure)}
         first = _first(tensors)
-        found = self.outputs(tensors, fields, sizes, first.device)
+        found = self.outputs(tensors, structure, sizes, first.device)
         results = [found.pop(name) if name in found else first.new_empty((0,)) for name in self.results]
         return self._returned([*results, *found.values()])
 
-    def sizes(self, tensors: Named, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    def sizes(self, tensors: Named, structure: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the sizes, which may be symbolic, from which the shapes of outputs follow."""
-        return sizes_of(_core.operation_arrays(self.op, dict(fields)), tensors)
-
-    def _position(self, option: str) -> int:
-        return len(self.inputs) + self.has_mods + list(self.options).index(option)
+        return sizes_of(arrays_of(self.op, tuple(structure.items())), tensors)
 
     def _returned(self, outputs: list[torch.Tensor]) -> Any:
         count = len(self.results)
@@ -341,4 +349,4 @@ def _first(tensors: Named) -> torch.Tensor:
 
 def names_of(aux: str) -> list[str]:
     """Return the names of the declared arrays."""
-    return [declaration.split(":")[0] for declaration in split_list(aux)]
+    return [declaration.split(":")[0] for declaration in aux.split(";") if declaration]

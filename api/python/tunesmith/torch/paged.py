@@ -42,11 +42,11 @@ def paged_attention(
     """Attention of the latest queries of each sequence over a KV cache in pages: decoding, drafts, chunks of prompts.
 
     q: (batch, seq_q, heads, head_dim). With cu_seqlens_q, int32 (batch + 1), queries are packed: (total_q, heads, head_dim),
-    and sequence b has those from cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1. k, v: (pages, page_size, kv_heads, head_dim),
-    with any page size from 1 and any strides but that of head_dim, such as kv_cache[:, 0] and kv_cache[:, 1] of one array.
+    and sequence b has the queries cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1. k, v: (pages, page_size, kv_heads, head_dim),
+    with any page size from 1 and any strides but head_dim's, such as kv_cache[:, 0] and kv_cache[:, 1] of one array.
     With layout "bhsd", heads come before seq_q and before page_size; packed queries stay as they are. block_table: int32
     (batch, max_pages), the pages of each sequence; None: k and v are (batch, seq_kv, kv_heads, head_dim), without pages.
-    kv_lengths: int32 (batch), the keys of each sequence, those of its queries included. A length of 0 gives zeros and an lse
+    kv_lengths: int32 (batch), the keys of each sequence, its queries' keys included. A length of 0 gives zeros and an lse
     of -inf (with sinks: the sink). Entries of the table and slots of the cache beyond a length may hold anything.
 
     causal: True aligns the last query of a sequence with its last key. max_seq_q: at least the most packed queries of a

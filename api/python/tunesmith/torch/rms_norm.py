@@ -42,7 +42,7 @@ def rms_norm(
 
     normalized_shape: the last dimension alone. weight: in the input's dtype or float32. eps: default the machine epsilon
     of the input's dtype, as torch. Under autocast, the input is cast to float32, and float64 stays, as torch does. The
-    gradient is the row program rms_norm_gradient, or that of another offset or dtype of the weight.
+    gradient is the row program rms_norm_gradient, or a variant for another offset or dtype of the weight.
     """
     if normalized_shape is not None and tuple(normalized_shape) != tuple(input.shape[-1:]):
         raise NotImplementedError(f"normalized_shape is {tuple(normalized_shape)}; allowed: {tuple(input.shape[-1:])}")

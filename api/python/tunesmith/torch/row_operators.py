@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .. import _core
+from ..described import Described
 from .dtypes import TORCH_DTYPES
 from .layouts import with_strides
 from .operators import Named, Operator
@@ -37,14 +37,14 @@ class RowOperator(Operator):
         self.layout, self.like, self.packed, self.rows = layout, like, packed, rows
         super().__init__(name, op, **others)
 
-    def fields(self, tensors: Named, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    def fields(self, tensors: Named, structure: dict[str, Any]) -> dict[str, Any] | None:
         layout = self.layout(tensors)
-        return None if layout is None else {**self.structure(tensors, options), **layout}
+        return None if layout is None else {**structure, **layout}
 
-    def sizes(self, tensors: Named, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    def sizes(self, tensors: Named, structure: Mapping[str, Any]) -> Mapping[str, Any]:
         return {}
 
-    def output(self, array: _core.Array, tensors: Named, sizes: Mapping[str, Any], device: torch.device) -> torch.Tensor:
+    def output(self, array: Described, tensors: Named, sizes: Mapping[str, Any], device: torch.device) -> torch.Tensor:
         like, dtype = tensors[self.like], TORCH_DTYPES[array.dtype]
         assert like is not None
         if "cols" in array.dims and not self.packed:
@@ -52,7 +52,7 @@ class RowOperator(Operator):
         if "cols" in array.dims:
             return like.new_empty(like.shape, dtype=dtype, device=device)
         rows = tensors.get(self.rows)
-        return like.new_empty(() if rows is None or list(array.dims) == ["1"] else rows.shape, dtype=dtype, device=device)
+        return like.new_empty(() if rows is None or array.dims == ("1",) else rows.shape, dtype=dtype, device=device)
 
     def run(self, *arguments: Any) -> Any:
         """Run the operator; results have the strides of `like`, although a copy may have been read."""

@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from .. import _core
+from ..described import Described, arrays_of
 from ..number_text import number_texts
 from .dtypes import DTYPES
 from .launchers import Launcher, Prepared, by_options, call, launcher
 from .launching import launch
-from .operators import register_fake
+from .operators import register_fake, sizes_of
 from .texts import lines_of, one_line
 from .transforms import autocast_dtype, is_compiling, is_transformed, needs_grad, transformable
 
@@ -29,7 +30,7 @@ _TYPES = {
     "i8": torch.int8,
     "u8": torch.bool,
 }
-_ROWS, _COLS = 3, 4096  # of arrays that are described without a problem
+_WHOLE = ("rows", "cols")
 #: What torch's autocast computes in float32; float64 stays.
 _FLOAT32_UNDER_AUTOCAST = {"layer_norm"}
 _NAMES = {**{dtype: name for name, dtype in _TYPES.items()}, torch.uint8: "u8"}
@@ -44,7 +45,7 @@ def row_program(program: str, *inputs: torch.Tensor, numbers: Mapping[str, float
     with a float64 tensor computes in float64.
 
     An input [row, col] of three dimensions is (rows, cols, inner), such as x.flatten(2) of (batch, class, height, width):
-    each position is a row of the program. Such inputs are read at any strides, and those of two dimensions at any stride
+    each position is a row of the program. Such inputs are read at any strides, and inputs of two dimensions at any stride
     between rows. Outputs are contiguous.
     """
     values = number_texts(numbers or {})
@@ -59,13 +60,14 @@ def shipped(name: str) -> Callable[..., Any]:
     the dtype of the first of them, so that weights may be float32.
     """
     program = _core.shipped_program(name)
-    arrays = {dtype: _arrays(program, dtype, "input") for dtype in ("f32", "bf16")}
-    names = [array.name for array in arrays["f32"]]
-    floats = [one.dtype != other.dtype for one, other in zip(arrays["f32"], arrays["bf16"], strict=True)]
-    of_rows = [len(array.shape) == 2 for array in arrays["f32"]]
-    of_columns = [list(array.shape) == [_COLS] for array in arrays["f32"]]
-    has_rows = [array.shape[0] == _ROWS for array in _arrays(program, "f32", "output")]
-    has_columns = [array.shape[-1] == _COLS for array in _arrays(program, "f32", "output")]
+    inputs_of = _arrays(program, "f32")
+    outputs_of = _arrays(program, "f32", outputs=True)
+    names = [array.name for array in inputs_of]
+    floats = [one.dtype != other.dtype for one, other in zip(inputs_of, _arrays(program, "bf16"), strict=True)]
+    of_rows = [len(array.dims) == 2 for array in inputs_of]
+    of_columns = [array.dims == ("cols",) for array in inputs_of]
+    has_rows = ["rows" in array.dims for array in outputs_of]
+    has_columns = ["cols" in array.dims for array in outputs_of]
 
     def run(*inputs: torch.Tensor, dim: int = -1, **numbers: float) -> Any:
         if len(inputs) != len(names):
@@ -100,36 +102,31 @@ def shipped(name: str) -> Callable[..., Any]:
     return run
 
 
-def _arrays(program: str, dtype: str, role: str) -> list[_core.Array]:
-    fields: dict[str, Any] = {"program": lines_of(program), "dtype": dtype, "rows": _ROWS, "cols": _COLS}
-    arrays = _core.operation_arrays("row_program", fields)
-    return [array for array in arrays if (array.role == "output") == (role == "output")]
+def _arrays(program: str, dtype: str, *, outputs: bool = False) -> list[Described]:
+    arrays = arrays_of("row_program", (("program", lines_of(program)), ("dtype", dtype)))
+    return [array for array in arrays if array.is_output == outputs]
 
 
 def _problem(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> dict[str, Any]:
     """Return the fields of the problem, but for alignments."""
-    names = [array.name for array in _arrays(program, "f32", "input")]
+    arrays = _arrays(program, "f32")
+    names = [array.name for array in arrays]
     if len(names) != len(inputs):
         raise ValueError(f"the program has the inputs {', '.join(names)}; {len(inputs)} are given")
     given = [_NAMES.get(tensor.dtype, str(tensor.dtype)) for tensor in inputs]
     fields: dict[str, Any] = {"program": lines_of(program)}
-    for array, tensor in zip(_arrays(program, "f32", "input"), inputs, strict=True):
-        if tensor.dim() == 3 and list(array.shape) == [_ROWS, _COLS]:
-            fields["inner"] = tensor.shape[2]
+    for array, tensor in zip(arrays, inputs, strict=True):
+        if tensor.dim() == 3 and array.dims == _WHOLE:
+            fields["inner"] = int(tensor.shape[2])
     for dtype in ("f32", "f16", "bf16", "f64"):
-        if [array.dtype for array in _arrays(program, dtype, "input")] == given:
+        if [array.dtype for array in _arrays(program, dtype)] == given:
             fields["dtype"] = dtype
             break
     else:
-        expected = ", ".join(f"{array.name} {array.dtype}" for array in _arrays(program, "f32", "input"))
+        expected = ", ".join(f"{array.name} {array.dtype}" for array in arrays)
         raise ValueError(f"the inputs are of {', '.join(given)}; expected {expected}, or f16, bf16 or f64 as float")
-    found: dict[str, tuple[int, str]] = {}
-    for name, tensor in zip(names, inputs, strict=True):
-        for field, value in _core.infer_fields("row_program", fields, name, list(tensor.shape)).items():
-            known, of = found.setdefault(field, (value, name))
-            if value != known:
-                raise ValueError(f"{name} has the shape {tuple(tensor.shape)}; {field} is {known} in {of}")
-            fields[field] = value
+    sizes = sizes_of(arrays_of("row_program", tuple(fields.items())), dict(zip(names, inputs, strict=True)), {})
+    fields |= {name: sizes[name] for name in ("rows", "cols") if name in sizes}  # others are numbers of the program
     if numbers:
         fields["numbers"] = numbers
     return fields
@@ -143,13 +140,13 @@ def _strides(inputs: Sequence[torch.Tensor], program: str, fields: Mapping[str, 
     """
     names = ("row_strides", "col_strides", "inner_strides")
     found: dict[str, list[str]] = {name: [] for name in names}
-    has_rows = any(list(array.shape) == [_ROWS, _COLS] for array in _arrays(program, fields["dtype"], "output"))
-    for array, tensor in zip(_arrays(program, fields["dtype"], "input"), inputs, strict=True):
+    has_rows = any(array.dims == _WHOLE for array in _arrays(program, fields["dtype"], outputs=True))
+    for array, tensor in zip(_arrays(program, fields["dtype"]), inputs, strict=True):
         if tensor.is_contiguous():
             continue
         strides = [step if extent > 1 else 1 for step, extent in zip(tensor.stride(), tensor.shape, strict=True)]
         slow = strides[-1] == 0 or (tensor.dim() == 2 and has_rows and strides[-1] != 1)
-        if list(array.shape) != [_ROWS, _COLS] or slow:
+        if array.dims != _WHOLE or slow:
             return None
         if tensor.shape[0] == 1:
             strides[0] = tensor.shape[1:].numel()
@@ -173,7 +170,7 @@ def _launcher(program: str, numbers: str) -> Launcher:
         if strides is None:
             return None
         fields |= strides
-        names = [array.name for array in _arrays(program, fields["dtype"], "input")]
+        names = [array.name for array in _arrays(program, fields["dtype"])]
         alignments = {name: tensor.data_ptr() | 16 for name, tensor in zip(names, inputs, strict=True)}
         less = [f"{name}={address & -address}" for name, address in alignments.items() if address & 15]
         if less:
@@ -204,22 +201,22 @@ def _fake(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> Any:
 
 @functools.lru_cache(maxsize=512)
 def _gradient_of(program: str) -> tuple[str, list[str], dict[str, int], list[str], set[str]]:
-    """Return the gradient's text, its inputs, which of them are derivatives of which outputs, its outputs and numbers."""
+    """Return the gradient's text, its inputs, the derivatives among them with their outputs, its outputs and numbers."""
     text = _core.row_program_gradient(lines_of(program))
-    forward = [array.name for array in _arrays(program, "f32", "input")]
-    inputs = [array.name for array in _arrays(text, "f32", "input")]
+    forward = [array.name for array in _arrays(program, "f32")]
+    inputs = [array.name for array in _arrays(text, "f32")]
     free = [name for name in inputs if name not in forward]
     derivatives: dict[str, int] = {}
-    for position, output in enumerate(_arrays(program, "f32", "output")):
+    for position, output in enumerate(_arrays(program, "f32", outputs=True)):
         # An underscore follows where an input has the name already.
         found = next((name for name in free if name.rstrip("_") == "d" + output.name and name not in derivatives), None)
         if found is not None:
             derivatives[found] = position
-    outputs = [array.name for array in _arrays(text, "f32", "output")]
+    outputs = [array.name for array in _arrays(text, "f32", outputs=True)]
     numbers = {line.split()[1] for line in text.splitlines() if line.startswith("num ")}
     values = ";".join(f"{name}=1" for name in numbers) or None
     # Raises where the gradient has too many arrays.
-    _core.Problem("row_program", program=text, dtype="f32", rows=_ROWS, cols=_COLS, numbers=values)
+    _core.Problem("row_program", program=text, dtype="f32", rows=3, cols=4096, numbers=values)
     return text, inputs, derivatives, outputs, numbers
 
 
@@ -233,10 +230,10 @@ def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
 def _backward(ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Any:
     tensors = ctx.saved_tensors
     text, inputs, derivatives, outputs, known = _gradient_of(ctx.program)
-    forward = [array.name for array in _arrays(ctx.program, "f32", "input")]
+    forward = [array.name for array in _arrays(ctx.program, "f32")]
     dtype = _problem(tensors, ctx.program, "")["dtype"]
-    types = {array.name: _TYPES[array.dtype] for array in _arrays(text, dtype, "input")}
-    whole = {array.name for array in _arrays(text, dtype, "input") if list(array.shape) == [_ROWS, _COLS]}
+    types = {array.name: _TYPES[array.dtype] for array in _arrays(text, dtype)}
+    whole = {array.name for array in _arrays(text, dtype) if array.dims == _WHOLE}
     given = []
     for name in inputs:
         if name not in derivatives:
@@ -259,7 +256,7 @@ def _backward(ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Any:
 
 
 def _flat(program: str, numbers: str, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Run a program; transforms of torch.func see tensors that are arguments, but not those of a list."""
+    """Run a program; transforms of torch.func see tensors that are arguments, but not tensors in a list."""
     return tuple(torch.ops.tunesmith.row_program(list(inputs), program, numbers))
 
 
@@ -279,7 +276,7 @@ def _run(inputs: Sequence[torch.Tensor], program: str, numbers: str) -> Sequence
     if (
         not is_compiling()
         and needs_grad(*inputs)
-        and any(_TYPES[array.dtype].is_floating_point for array in _arrays(program, "f32", "output"))
+        and any(_TYPES[array.dtype].is_floating_point for array in _arrays(program, "f32", outputs=True))
     ):
         _gradient_of(program)  # raises now rather than in the backward pass
     if is_transformed():

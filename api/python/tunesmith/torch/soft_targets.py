@@ -102,7 +102,7 @@ def _run(
     text = one_line(text)
     targets = [] if what == "dtarget" else [target]
     inputs = [logits, *targets, *([] if weight is None else [weight]), *rows]
-    # torch.func does not see the gradient that operators register; that of a gradient has too many arrays for a program.
+    # torch.func does not see registered gradients, and a gradient's gradient has too many arrays for a program.
     if is_transformed() or (rows and torch.is_grad_enabled() and not is_compiling()):
         return _WithoutDerivative.apply(text, values, *inputs)
     return torch.ops.tunesmith.row_program(inputs, text, values)

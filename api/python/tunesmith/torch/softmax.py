@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -19,9 +18,9 @@ __all__ = ["log_softmax", "softmax"]
 
 
 class _Softmax(RowOperator):
-    def fields(self, tensors: Named, options: Mapping[str, Any]) -> dict[str, Any] | None:
-        fields = super().fields(tensors, options)
-        if fields is None or (options["causal"] and "inner" in fields):  # the diagonal counts rows in their own order
+    def fields(self, tensors: Named, structure: dict[str, Any]) -> dict[str, Any] | None:
+        fields = super().fields(tensors, structure)
+        if fields is None or (structure.get("causal") and "inner" in fields):  # the diagonal counts rows in their own order
             return None
         x, y = tensors.get("x"), tensors.get("y")
         if x is not None and y is not None:
@@ -59,7 +58,7 @@ def softmax(
 ) -> torch.Tensor:
     """softmax(scale * input) along a dimension, as torch.softmax; no dimension takes a copy.
 
-    dtype: of the result; default that of the input, and float32 under autocast. Computed in float32, in float64 if the input
+    dtype: of the result; default the input's, and float32 under autocast. Computed in float32, in float64 if the input
     or the result is of it.
     causal: mask columns after the diagonal of square matrices. safe: fully masked rows give zeros instead of NaN.
     out: a tensor to write to, may be the input; not with autograd.
@@ -145,8 +144,10 @@ def _values(name: str, scale: float, causal: bool, safe: bool, dtype: torch.dtyp
 def _eager(name: str, scale: float, causal: bool, safe: bool, dtype: torch.dtype | None) -> Launcher:
     values = _values(name, scale, causal, safe, dtype)
 
+    backward, known = BACKWARD[name].overload, functools.cache(functools.partial(_values, name, scale, causal, safe))
+
     def gradient(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-        return BACKWARD[name].overload(dy.to(y.dtype), y, *_values(name, scale, causal, safe, y.dtype))
+        return backward(dy.to(y.dtype), y, *known(y.dtype))
 
     prepare = FORWARD[name].prepare(values)
     if dtype is not None:  # the gradient has the dtype of the input, which is not known here
@@ -264,25 +265,11 @@ def _jvp_of_backward(name: str, ctx: Any, ddy: torch.Tensor | None, dy_of_y: tor
     return (scale * result).to(ctx.dtype)
 
 
-def _vmap(operator: RowOperator) -> Any:
-    def rule(info: Any, in_dims: Any, *arguments: Any) -> Any:
-        count, size = len(operator.inputs), info.batch_size
-        tensors = [
-            one.expand(size, *one.shape) if dim is None else one.movedim(dim, 0)
-            for one, dim in zip(arguments[:count], in_dims, strict=False)
-        ]
-        return operator.overload(*tensors, *arguments[count:]), 0
-
-    return rule
-
-
 for _name in _NAMES:
     FORWARD[_name].differentiable(_setup_context, functools.partial(_gradient, _name), functools.partial(_jvp, _name))
     BACKWARD[_name].differentiable(
         _setup_backward, functools.partial(_double_backward, _name), functools.partial(_jvp_of_backward, _name)
     )
-    for _operator in (FORWARD[_name], BACKWARD[_name]):
-        torch.library.register_vmap(f"tunesmith::{_operator.name}", _vmap(_operator))
     _LIBRARY.define(f"{_name}_out({_OUT}) -> ()")
     for _key in ("CPU", "CUDA"):
         _LIBRARY.impl(f"{_name}_out", functools.partial(_out_kernel, _name), _key)

@@ -8,10 +8,13 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import _core
+from ..described import arrays_of
 from . import losses
 from .attention_operators import BACKWARD, FORWARD
 from .operators import Operator
+from .rms_norm import FORWARD as RMS_NORM
+from .softmax import BACKWARD as SOFTMAX_BACKWARD
+from .softmax import FORWARD as SOFTMAX
 from .texts import lines_of
 
 _OPS = torch.ops.tunesmith
@@ -50,12 +53,6 @@ def _split(outputs: Any, size: int) -> tuple[Any, Any]:
     return outputs, pytree.tree_map(lambda _: 0, outputs)
 
 
-def _rms_norm(info: Any, in_dims: Any, x: torch.Tensor, weight: Any, *options: Any) -> tuple[Any, Any]:
-    if in_dims[1] is not None:  # a kernel has one weight for all rows
-        return looped(_OPS.rms_norm)(info, in_dims, x, weight, *options)
-    return _OPS.rms_norm(x.movedim(in_dims[0], 0), weight, *options), 0
-
-
 def _attention(operator: Operator) -> Rule:
     """Return the rule of an operator that has attention's batch."""
 
@@ -81,13 +78,13 @@ def _attention(operator: Operator) -> Rule:
 _OF_BATCH = ("q", "k", "v", "o", "lse", "dout")
 
 
-def _cross_entropy(operator: Operator) -> Rule:
-    """Return the rule of an operator whose tensors have a row each, but for the class weights."""
+def _rows(operator: Operator) -> Rule:
+    """Return the rule of an operator whose tensors have more rows, but for weights, of which a kernel has one for all."""
 
     def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
         tensors, options = operator.split(arguments)
         dims = dict(zip(operator.inputs, in_dims, strict=False))
-        if dims.pop("weight") is not None or options["reduction"] != "none":
+        if dims.pop("weight", None) is not None or options.get("reduction", "none") != "none":
             return looped(operator.overload)(info, in_dims, *arguments)
         for name, dim in dims.items():
             tensor = tensors[name]
@@ -101,9 +98,6 @@ def _cross_entropy(operator: Operator) -> Rule:
 def _expanded(tensor: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
     """Return a tensor with the batch as its first dimension."""
     return tensor.expand(size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-
-
-_ROWS, _MORE_ROWS = 3, 5
 
 
 def _row_program(info: Any, in_dims: Any, inputs: Sequence[torch.Tensor], program: str, numbers: str) -> tuple[Any, Any]:
@@ -125,26 +119,22 @@ def _over_rows(program: str) -> list[bool] | None:
     if words & {"row", "rows", "colsum", "uniform"}:
         return None
 
-    def arrays(rows: int) -> list[_core.Array]:
-        return _core.operation_arrays("row_program", {"program": program, "dtype": "f32", "rows": rows, "cols": 4096})
-
-    given = list(zip(arrays(_ROWS), arrays(_MORE_ROWS), strict=True))
-    has_rows = [one.shape != other.shape for one, other in given]
-    if not all(rows for rows, (array, _) in zip(has_rows, given, strict=True) if array.role == "output"):
+    arrays = arrays_of("row_program", (("program", program), ("dtype", "f32")))
+    if not all("rows" in array.dims for array in arrays if array.is_output):
         return None
-    return [rows for rows, (array, _) in zip(has_rows, given, strict=True) if array.role != "output"]
+    return ["rows" in array.dims for array in arrays if not array.is_output]
 
 
 _NO_WORDS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
 
-for _name, _rule in {
-    "rms_norm": _rms_norm,
-    "cross_entropy": _cross_entropy(losses.FORWARD),
-    "cross_entropy_backward": _cross_entropy(losses.BACKWARD),
+_RULES: dict[str, Rule] = {
     "linear_cross_entropy": looped(_OPS.linear_cross_entropy),
     "linear_cross_entropy_backward": looped(_OPS.linear_cross_entropy_backward),
     "attention": _attention(FORWARD),
     "attention_backward": _attention(BACKWARD),
     "row_program": _row_program,
-}.items():
+}
+for _operator in (*SOFTMAX.values(), *SOFTMAX_BACKWARD.values(), RMS_NORM, losses.FORWARD, losses.BACKWARD):
+    _RULES[_operator.name] = _rows(_operator)
+for _name, _rule in _RULES.items():
     torch.library.register_vmap(f"tunesmith::{_name}", _rule)

@@ -17,13 +17,13 @@ __all__ = ["vocab_parallel_cross_entropy"]
 
 
 class _Combine(Operator):
-    def fields(self, tensors: Named, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    def fields(self, tensors: Named, structure: dict[str, Any]) -> dict[str, Any] | None:
         partials = tensors["partials"]
         assert partials is not None
-        rows = self.sizes(tensors, options)["rows"]
-        return {**self.structure(tensors, options), "rows": rows, "shards": partials.shape[0] // rows if rows else 1}
+        rows = self.sizes(tensors, structure)["rows"]
+        return {**structure, "rows": rows, "shards": partials.shape[0] // rows if rows else 1}
 
-    def sizes(self, tensors: Named, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    def sizes(self, tensors: Named, structure: Mapping[str, Any]) -> Mapping[str, Any]:
         target = tensors["targets"]
         assert target is not None
         return {"rows": target.shape[0]}
