@@ -2,12 +2,24 @@
 // Configurations that have only the fields of their variant. Internal to templates/. `described` describes the fields that
 // an object's member `variant` has.
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tunesmith/description.h"
 
 namespace tunesmith {
+
+/// Returns the fields without those that have one of these values: options of earlier versions that are constants now.
+inline Fields without(const Fields& fields, std::initializer_list<std::pair<std::string_view, Value>> constants) {
+  Fields rest;
+  for (const auto& [name, value] : fields)
+    if (std::ranges::find(constants, std::pair<std::string_view, Value>(name, value)) == constants.end())
+      rest.set(name, value);
+  return rest;
+}
 
 /// Reads the variant. `owner`: "attention's configurations". Throws Error(invalid_argument) that lists the variants.
 template <typename Variant>

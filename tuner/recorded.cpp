@@ -19,14 +19,11 @@ bool is_decisive(std::string_view fact) {
 
 std::optional<Config> recorded_config(const ParsedProblem& problem, const DeviceInfo& device, const std::string& text) {
   try {
-    const Config config{parse_fields(text, "recorded config")};
-    if (config.fields.empty()) return std::nullopt;
-    Config complete = problem.complete_config(device, config);  // throws if the configuration is invalid
-    if (complete.fields.size() != config.fields.size()) return std::nullopt;
-    return complete;
-  } catch (const Error&) {
-    return std::nullopt;
+    const KernelConfig config = problem.configure({parse_fields(text, "recorded config")});
+    if (problem.why_invalid(device, config).empty()) return config.config();
+  } catch (const Error&) {  // written by another version or hand
   }
+  return std::nullopt;
 }
 
 ParsedProblemPtr recorded_problem(const Op& op, const TuningRecord& record) {

@@ -35,7 +35,6 @@ void describe_fields(Self& config, Visitor& v) {
   field(!simt, "stages", config.stages, {.meaning = "K/V tiles in flight or in use", .range = {1, mma ? 3 : 8}});
   field(wgmma, "o_slabs", config.o_slabs,
         {.meaning = "slabs of 64 output columns that a warpgroup stages at once", .range = {1, 4}});
-  field(wgmma, "order", config.order, {.meaning = "a block takes every n-th Q tile, or the next one that is left"});
   field(wgmma, "ping_pong", config.ping_pong, {.meaning = "ping-pong scheduling of warpgroups"});
   field(mma, "q_in_registers", config.q_in_registers,
         {.meaning = "Q stays in registers; 0: it is loaded from shared memory for every K/V tile"});
@@ -48,8 +47,6 @@ void describe_fields(Self& config, Visitor& v) {
         {.meaning = "blocks of a cluster, which combines its parts in shared memory; 1: a second kernel combines them",
          .range = {1, 16},
          .power_of_two = true});
-  field(!simt, "rescale", config.rescale,
-        {.meaning = "growth of the running maximum, as an exponent of 2, without rescaling", .range = {0, 8}});
 }
 
 Description described(TypedConfig& config) {
@@ -80,7 +77,9 @@ std::vector<FieldInfo> config_field_infos() {
 }
 
 TypedConfig TypedConfig::parse(const Config& config) {
-  return read_fields(parse_variant(config.fields), config.fields, described);
+  // Earlier versions had these as options of the search. No record has other values.
+  const Fields fields = without(config.fields, {{"order", "counter"}, {"rescale", std::int64_t{8}}});
+  return read_fields(parse_variant(fields), fields, described);
 }
 
 Config TypedConfig::to_config() const { return {fields_of(*this, described)}; }

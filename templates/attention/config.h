@@ -19,23 +19,15 @@ enum class Variant : std::uint8_t {
   split,  ///< split-KV for few queries, with warp-level MMA
 };
 
-/// Which Q tile a block of wgmma takes next.
-enum class TileOrder : std::uint8_t {
-  fixed,    ///< every n-th
-  counter,  ///< the next one that is left
-};
-
 /// A variant has only some of the fields; config.cpp describes them.
 struct TypedConfig {
   Variant variant = Variant::simt;
   int threads = 256, warps = 4;
   int tile_q = 64, tile_kv = 64;
   int q_stages = 2, stages = 2, o_slabs = 1;
-  TileOrder order = TileOrder::fixed;
   bool ping_pong = false, q_in_registers = false;
   int blocks_per_sm = 1;
   int splits = 0, cluster = 1;
-  int rescale = 8;
 
   /// Throws Error(invalid_argument) naming the field, its value and what is allowed.
   static TypedConfig parse(const Config& config);
@@ -78,5 +70,3 @@ std::vector<Config> search_space(const Settings& settings, const DeviceInfo& dev
 template <>
 inline constexpr std::array<std::string_view, 4> tunesmith::enum_names<tunesmith::attention::Variant>{"simt", "wgmma", "mma",
                                                                                                       "split"};
-template <>
-inline constexpr std::array<std::string_view, 2> tunesmith::enum_names<tunesmith::attention::TileOrder>{"fixed", "counter"};

@@ -24,7 +24,6 @@ struct MmaConfig {
   int tile_kv;          ///< keys per tile, a multiple of 16
   int stages;           ///< stages of K and of V
   bool q_in_registers;  ///< Q stays in registers; else it is loaded from shared memory for every K/V tile
-  float rescale_above;  ///< growth of the maximum, as an exponent of 2, above which accumulators are rescaled
 };
 
 template <const AttentionShape& shape, const MmaConfig& config>
@@ -102,7 +101,7 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
       softmax[block].template exponentiate<all_count, all_count>(scores[block], rule, first_q + 16 * block + lane / 4,
-                                                                 first_k, lane, config.rescale_above, rescale[block]);
+                                                                 first_k, lane, rescale[block]);
   }
 
   /// Clears the weights that are dropped, which the sums contain nevertheless.

@@ -29,8 +29,8 @@ class ParsedAttention final : public TypedProblem<attention::TypedConfig> {
   attention::TypedConfig read(const Config& config) const override { return attention::TypedConfig::parse(config); }
   attention::TypedConfig default_of(const DeviceInfo& device) const override;
   std::string why_invalid_of(const DeviceInfo& device, const attention::TypedConfig& config) const override;
-  SourceParts parts_of(const attention::TypedConfig& config) const override;
-  LaunchPlan plan_of(const attention::TypedConfig& config, const DeviceInfo& device) const override;
+  SourceParts parts_of(const attention::TypedConfig& typed) const override;
+  LaunchPlan plan_of(const attention::TypedConfig& typed, const DeviceInfo& device) const override;
 
   const AttentionProblem typed_;
   const attention::Settings settings_;

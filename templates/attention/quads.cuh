@@ -11,8 +11,11 @@
 
 namespace tunesmith {
 
+/// Growth of the maximum, as an exponent of 2, above which accumulators are rescaled.
+constexpr float rescale_above = 8.0f;
+
 /// Weights are rounded to 16 bits. f16 weights are first multiplied by 2^7, so that fewer of them are denormal; the maximum
-/// stays finite although it may exceed 1 (rescale_above is at most 8).
+/// stays finite although it may exceed 1, by rescale_above.
 template <typename Element>
 constexpr float weight_exponent = is_same<Element, f16> ? 7.0f : 0.0f;
 template <typename Element>
@@ -53,12 +56,10 @@ struct QuadSoftmax {
   /// rescaling; until then its weights may exceed 1, which is exact.
   template <bool all_seen, bool all_kept = !shape.mask_mod>
   __device__ __forceinline__ void exponentiate(float (&scores)[keys / 2], const Rule& rule, int query, int first_k, int lane,
-                                               float rescale_above, Rescale& rescale) {
+                                               Rescale& rescale) {
     const float factor = rule.factor();
     if constexpr (caps_alone && all_seen && all_kept)
-      if (Features::CapSteps::template exponentiate_small<Element>(*this, scores, rule.params(), factor, rescale_above,
-                                                                   rescale))
-        return;
+      if (Features::CapSteps::template exponentiate_small<Element>(*this, scores, rule.params(), factor, rescale)) return;
     float top[2];
     float base[2] = {0.0f, 0.0f};  // common term of this thread's scores of a row
     score<all_seen, all_kept>(scores, rule, query, first_k, lane, top, base);
@@ -67,8 +68,8 @@ struct QuadSoftmax {
       for (int r = 0; r < 2; ++r) top[r] = add(top[r], base[r]);
     }
     // In most tiles no lane must rescale; then no maxima are exchanged.
-    rescale.any = any_in_warp(grown(0, top, factor, rescale_above) || grown(1, top, factor, rescale_above));
-    if (rescale.any) raise(top, factor, rescale_above, rescale);
+    rescale.any = any_in_warp(grown(0, top, factor) || grown(1, top, factor));
+    if (rescale.any) raise(top, factor, rescale);
     float origin[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) origin[r] = has_base ? origin_of(r, factor, base[r]) : origin_of(r, factor);
@@ -95,17 +96,17 @@ struct QuadSoftmax {
 
   /// Returns whether row r must be rescaled. True from -inf, where the difference is infinite; false for -inf - (-inf),
   /// which is NaN.
-  __device__ __forceinline__ bool grown(int r, const float (&top)[2], float factor, float rescale_above) const {
+  __device__ __forceinline__ bool grown(int r, const float (&top)[2], float factor) const {
     return multiply(subtract(top[r], largest[r]), factor) > rescale_above;
   }
   /// `top`: maximum of this lane's scores of each row.
-  __device__ __forceinline__ void raise(float (&top)[2], float factor, float rescale_above, Rescale& rescale) {
+  __device__ __forceinline__ void raise(float (&top)[2], float factor, Rescale& rescale) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       top[r] = maximum(top[r], shuffle_xor(top[r], 1));
       top[r] = maximum(largest[r], maximum(top[r], shuffle_xor(top[r], 2)));
       rescale.rows[r] = 1.0f;
-      if (grown(r, top, factor, rescale_above)) {
+      if (grown(r, top, factor)) {
         rescale.rows[r] = exp2_approx(multiply(subtract(largest[r], top[r]), factor));
         largest[r] = top[r];
         if constexpr (sums) sum[r] = multiply(sum[r], rescale.rows[r]);

@@ -72,7 +72,6 @@ TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   else
     config.tile_kv = widest <= 192 ? 96 : 64;
   config.stages = widest <= 64 ? 4 : !three ? 2 : plain ? 3 : 4;
-  config.order = TileOrder::counter;
   config = fitted(config, settings, device);
   while (config.tile_kv > 16 && config.smem_bytes(settings) > device.smem_bytes_per_block) config.tile_kv -= 16;
   return config;
@@ -149,17 +148,14 @@ void add_mma(const Settings& settings, const DeviceInfo& device, bool full, std:
       for (const int tile_kv : {64, 128, 96, 32, 48, 112})
         for (const int stages : {1, 2, 3})
           for (const bool q_in_registers : {false, true})
-            for (const int blocks_per_sm : {1, 2, 3, 4})
-              for (const int rescale : {8, 0}) {
-                const int warps = tile_q / rows;
-                if (warps < 1 || warps > 8) continue;
-                if (tile_q > 16 && tile_q / 2 >= settings.seq_q) continue;  // mostly idle
-                TypedConfig config =
-                    mma_config({tile_q, warps, tile_kv, stages, q_in_registers, blocks_per_sm}, settings, device);
-                if (config.blocks_per_sm != blocks_per_sm || (rescale != 8 && blocks_per_sm > 1)) continue;
-                config.rescale = rescale;
-                space.push_back(config);
-              }
+            for (const int blocks_per_sm : {1, 2, 3, 4}) {
+              const int warps = tile_q / rows;
+              if (warps < 1 || warps > 8) continue;
+              if (tile_q > 16 && tile_q / 2 >= settings.seq_q) continue;  // mostly idle
+              const TypedConfig config =
+                  mma_config({tile_q, warps, tile_kv, stages, q_in_registers, blocks_per_sm}, settings, device);
+              if (config.blocks_per_sm == blocks_per_sm) space.push_back(config);
+            }
 }
 
 void add_simt(const Settings& settings, bool full, std::vector<TypedConfig>& space) {
@@ -181,28 +177,22 @@ void add_wgmma(const Settings& settings, const DeviceInfo& device, bool full, st
                                     : widest <= 128 ? std::vector<int>{128, 64, 80, 112, 96, 176}
                                                     : std::vector<int>{64, 80, 48, 96};
   const std::size_t some = full ? tiles_kv.size() : 3;
-  std::vector<TileOrder> orders{TileOrder::counter};
-  if (full) orders.push_back(TileOrder::fixed);
   for (const int tile_q : {256, 192, 128, 64})
     for (std::size_t i = 0; i < some; ++i)
       // 80 keys leave room for 3 stages.
-      for (const int stages : full ? std::vector<int>{2, 3, 4, 6} : std::vector<int>{2, tiles_kv[i] == 80 ? 3 : 4})
-        for (const TileOrder order : orders)
-          for (const int rescale : full ? std::vector<int>{8, 0} : std::vector<int>{8}) {
-            if (tile_q > 64 && tile_q - 64 >= settings.seq_q) continue;  // a warpgroup without queries
-            TypedConfig config;
-            config.variant = Variant::wgmma;
-            config.tile_q = tile_q;
-            config.tile_kv = tiles_kv[i];
-            config.stages = stages;
-            config.order = order;
-            config.rescale = rescale;
-            space.push_back(fitted(config, settings, device));
-            if (tile_q > 64 && (full || i == 0)) {
-              space.push_back(space.back());
-              space.back().ping_pong = true;
-            }
-          }
+      for (const int stages : full ? std::vector<int>{2, 3, 4, 6} : std::vector<int>{2, tiles_kv[i] == 80 ? 3 : 4}) {
+        if (tile_q > 64 && tile_q - 64 >= settings.seq_q) continue;  // a warpgroup without queries
+        TypedConfig config;
+        config.variant = Variant::wgmma;
+        config.tile_q = tile_q;
+        config.tile_kv = tiles_kv[i];
+        config.stages = stages;
+        space.push_back(fitted(config, settings, device));
+        if (tile_q > 64 && (full || i == 0)) {
+          space.push_back(space.back());
+          space.back().ping_pong = true;
+        }
+      }
 }
 
 }  // namespace

@@ -44,8 +44,7 @@ struct SoftCapSteps {
   /// exceed all scores, by less than the headroom of float32 and bf16.
   template <typename Element, int count, typename Softmax, typename Rescale>
   static __device__ __forceinline__ bool exponentiate_small(Softmax& softmax, float (&scores)[count],
-                                                            const AttentionParams& params, float factor, float rescale_above,
-                                                            Rescale& rescale) {
+                                                            const AttentionParams& params, float factor, Rescale& rescale) {
     constexpr bool has_room = !is_same<Element, f16>;
     float farthest[2][2], highest[2][2];
 #pragma unroll
@@ -62,11 +61,10 @@ struct SoftCapSteps {
     }
     const bool has_lse = params.lse != nullptr;
     const bool beyond = !(maximum(size[0], size[1]) <= (has_lse ? params.cap_lse : params.cap_small));
-    rescale.any =
-        any_in_warp(beyond || softmax.grown(0, top, factor, rescale_above) || softmax.grown(1, top, factor, rescale_above));
+    rescale.any = any_in_warp(beyond || softmax.grown(0, top, factor) || softmax.grown(1, top, factor));
     if (rescale.any) {
       if (any_in_warp(beyond)) return false;
-      softmax.raise(top, factor, rescale_above, rescale);
+      softmax.raise(top, factor, rescale);
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) top[r] = softmax.origin_of(r, factor);

@@ -56,7 +56,6 @@ std::string wgmma_instructions(const TypedConfig& config, const Settings& settin
 
 std::string config_text(const TypedConfig& config, const Settings& settings) {
   std::string kind, members;
-  const std::string rescale = member("rescale_above", std::to_string(config.rescale) + ".0f");
   switch (config.variant) {
     case Variant::simt:
       kind = "Simt";
@@ -66,18 +65,17 @@ std::string config_text(const TypedConfig& config, const Settings& settings) {
       kind = "Wgmma";
       members = member("consumers", config.tile_q / 64) + member("tile_kv", config.tile_kv) +
                 member("q_stages", config.q_stages) + member("stages", config.stages) + member("o_slabs", config.o_slabs) +
-                member("order", "tunesmith::TileOrder::" + std::string(enum_name(config.order))) +
-                member("ping_pong", config.ping_pong) + rescale;
+                member("ping_pong", config.ping_pong);
       break;
     case Variant::mma:
       kind = "Mma";
       members = member("warps", config.warps) + member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) +
-                member("stages", config.stages) + member("q_in_registers", config.q_in_registers) + rescale;
+                member("stages", config.stages) + member("q_in_registers", config.q_in_registers);
       break;
     case Variant::split:
       kind = "Split";
       members = member("warps", config.warps) + member("tile_q", config.tile_q) + member("tile_kv", config.tile_kv) +
-                member("stages", config.stages) + rescale;
+                member("stages", config.stages);
       if (config.cluster > 1) members += member("cluster", config.cluster);
       break;
   }
@@ -112,8 +110,7 @@ void describe(const TypedConfig& config, SourceParts& parts) {
           products + "; warp-specialized and persistent: a producer thread loads Q, K and V through TMA into a ring of " +
           std::to_string(config.stages) + " stages guarded by mbarriers; consumers issue the product with the next" +
           " K before the product with the current V, so that tensor cores stay busy during the exponentials";
-      parts.threads = "one block per multiprocessor takes Q tiles of " + tile_q + " queries, " +
-                      (config.order == TileOrder::counter ? "from a counter" : "every n-th one") + "; each of " +
+      parts.threads = "one block per multiprocessor takes Q tiles of " + tile_q + " queries, from a counter; each of " +
                       std::to_string(config.tile_q / 64) +
                       " consumer warpgroups processes 64 queries, a quad of lanes per row";
       return;
@@ -219,7 +216,7 @@ void use_tensor_maps(const TypedConfig& config, const Settings& settings, const 
   const std::int64_t tiles = std::int64_t{params.q_tiles} * settings.heads * settings.extents(Side::q).entries;
   KernelLaunch& launch = plan.kernels.front();
   launch.grid = {static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, device.sm_count)), 1, 1};
-  if (config.order == TileOrder::counter) plan.workspace_bytes = counter_bytes;
+  plan.workspace_bytes = counter_bytes;
   plan.workspace_use = WorkspaceUse::zeros;
 }
 

@@ -91,8 +91,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
   __device__ __forceinline__ void exponentiate(int first_k, Rescale (&rescale)[blocks]) {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
-      softmax[block].template exponentiate<all_count>(scores[block], rules.at(block), 0, first_k, lane, config.rescale_above,
-                                                      rescale[block]);
+      softmax[block].template exponentiate<all_count>(scores[block], rules.at(block), 0, first_k, lane, rescale[block]);
   }
 
   /// Writes maxima (as exponents of 2) and sums to shared memory for the other warps.

@@ -245,20 +245,17 @@ void add_split(const Settings& settings, const DeviceInfo& device, bool full, st
     for (const int warps : {4, 8, 2, 1, 16})
       for (const int tile_kv : {16, 32, 64, 128})
         for (const int stages : {3, 2, 4, 6, 1})
-          for (const int splits : {0, twice, 1})
-            for (const int rescale : {8, 0}) {
-              if (tile_q - 16 >= rows_of(settings) && tile_q > 16) continue;  // the last rows idle
-              TypedConfig config = plain;
-              config.tile_q = tile_q;
-              config.warps = warps;
-              config.tile_kv = tile_kv;
-              config.stages = stages;
-              config.splits = splits;
-              config.rescale = rescale;
-              space.push_back(config);
-              if (splits == 0 && rescale != 0)
-                std::ranges::copy(in_clusters(config, true, settings, device), std::back_inserter(space));
-            }
+          for (const int splits : {0, twice, 1}) {
+            if (tile_q - 16 >= rows_of(settings) && tile_q > 16) continue;  // the last rows idle
+            TypedConfig config = plain;
+            config.tile_q = tile_q;
+            config.warps = warps;
+            config.tile_kv = tile_kv;
+            config.stages = stages;
+            config.splits = splits;
+            space.push_back(config);
+            if (splits == 0) std::ranges::copy(in_clusters(config, true, settings, device), std::back_inserter(space));
+          }
 }
 
 }  // namespace tunesmith::attention

@@ -7,11 +7,10 @@ namespace tunesmith {
 
 struct SplitConfig {
   int warps;
-  int tile_q;           ///< rows of a tile: 16, 32, 48 or 64
-  int tile_kv;          ///< keys per K/V tile of a warp, a multiple of 16
-  int stages;           ///< stages of K/V tiles per warp
-  float rescale_above;  ///< growth of the maximum, as an exponent of 2, above which accumulators are rescaled
-  int cluster = 1;      ///< blocks that share the keys of a tile of rows and combine their results in a cluster
+  int tile_q;       ///< rows of a tile: 16, 32, 48 or 64
+  int tile_kv;      ///< keys per K/V tile of a warp, a multiple of 16
+  int stages;       ///< stages of K/V tiles per warp
+  int cluster = 1;  ///< blocks that share the keys of a tile of rows and combine their results in a cluster
 };
 
 template <const AttentionShape& shape, const SplitConfig& config>

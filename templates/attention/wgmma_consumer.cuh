@@ -265,11 +265,9 @@ struct Consumer {
   __device__ __forceinline__ void exponentiate(const Current& current, int index, bool whole, Rescale& rescale) {
     const int first_k = index * keys;
     if (whole)
-      softmax.template exponentiate<true, true>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
-                                                rescale);
+      softmax.template exponentiate<true, true>(scores, current.rule, current.query, first_k, lane, rescale);
     else
-      softmax.template exponentiate<false, false>(scores, current.rule, current.query, first_k, lane, config.rescale_above,
-                                                  rescale);
+      softmax.template exponentiate<false, false>(scores, current.rule, current.query, first_k, lane, rescale);
     if constexpr (Tiles::sums_weights)
       if (params.attention.lse != nullptr) unrounded.include(scores, rescale);
     if constexpr (shape.dropout) drop(current, first_k);

@@ -10,7 +10,6 @@ namespace tunesmith {
 template <typename Element, const AttentionShape& shape, const WgmmaConfig& config>
 struct Producer {
   using Tiles = WgmmaTiles<shape, config>;
-  static constexpr bool counts = config.order == TileOrder::counter;
 
   const WgmmaParams& params;
   unsigned char* const memory;
@@ -34,11 +33,10 @@ struct Producer {
     return tile_of(params.attention, number);
   }
   __device__ __forceinline__ uint32* counter() const { return reinterpret_cast<uint32*>(params.attention.workspace); }
-  /// Requests the number of the next tile early.
-  __device__ __forceinline__ uint32 ask() const { return counts ? atomic_add(counter(), 1u) : 0; }
-  __device__ __forceinline__ int next(int number, uint32 answer) const {
-    const int blocks = static_cast<int>(grid_blocks());
-    return counts ? blocks + static_cast<int>(answer) : number + blocks;
+  /// Requests the number of the next tile early: tiles of different lengths are balanced by a counter.
+  __device__ __forceinline__ uint32 ask() const { return atomic_add(counter(), 1u); }
+  __device__ __forceinline__ int next(uint32 answer) const {
+    return static_cast<int>(grid_blocks()) + static_cast<int>(answer);
   }
   /// Loads 64 columns from `row` of the head on. Packed sequences have one batch entry.
   __device__ __forceinline__ void load(int to, const TensorMap& map, uint32 barrier, L2Hint hint, int slab, int row,
@@ -93,7 +91,7 @@ struct Producer {
     TileOfQueries next_tile = tile(number);
     if constexpr (shape.varlen) {
       while (next_tile.tile < 0 && number < tiles()) {
-        number = next(number, ask());
+        number = next(ask());
         next_tile = tile(number);
       }
     }
@@ -126,7 +124,7 @@ struct Producer {
         index = following;
         following = behind;
       }
-      number = next(number, answer);
+      number = next(answer);
       // The last V waits for a free stage; if the next Q has a free stage, load it first.
       if constexpr (config.q_stages > 1) {
         const TileOfQueries following = send_queries(number);
@@ -138,7 +136,7 @@ struct Producer {
       }
     }
     // The last block to finish resets the counters.
-    if (counts && atomic_add(counter() + 1, 1u) == static_cast<uint32>(grid_blocks()) - 1) counter()[0] = counter()[1] = 0;
+    if (atomic_add(counter() + 1, 1u) == static_cast<uint32>(grid_blocks()) - 1) counter()[0] = counter()[1] = 0;
   }
 };
 

@@ -9,20 +9,13 @@
 
 namespace tunesmith {
 
-enum class TileOrder {
-  fixed,    ///< every block processes each n-th tile
-  counter,  ///< every block takes the next tile from a counter, which balances tiles of different lengths
-};
-
 struct WgmmaConfig {
-  int consumers;  ///< warpgroups of 64 queries, 1 to 4
-  int tile_kv;    ///< keys per tile, a multiple of 16 up to 256
-  int q_stages;   ///< stages of Q, 1 or 2
-  int stages;     ///< stages of K and of V
-  int o_slabs;    ///< slabs of 64 output columns that a warpgroup stages at a time
-  TileOrder order;
-  bool ping_pong;       ///< ping-pong scheduling: one warpgroup computes exponentials while another multiplies
-  float rescale_above;  ///< growth of the maximum, as an exponent of 2, above which accumulators are rescaled
+  int consumers;   ///< warpgroups of 64 queries, 1 to 4
+  int tile_kv;     ///< keys per tile, a multiple of 16 up to 256
+  int q_stages;    ///< stages of Q, 1 or 2
+  int stages;      ///< stages of K and of V
+  int o_slabs;     ///< slabs of 64 output columns that a warpgroup stages at a time
+  bool ping_pong;  ///< ping-pong scheduling: one warpgroup computes exponentials while another multiplies
 };
 
 /// A Q tile of one head and, for packed sequences, the position of its sequence. A negative tile means none.

@@ -32,8 +32,8 @@ class ParsedAttentionBackward final : public TypedProblem<attention_backward::Ty
   }
   attention_backward::TypedConfig default_of(const DeviceInfo& device) const override;
   std::string why_invalid_of(const DeviceInfo& device, const attention_backward::TypedConfig& config) const override;
-  SourceParts parts_of(const attention_backward::TypedConfig& config) const override;
-  LaunchPlan plan_of(const attention_backward::TypedConfig& config, const DeviceInfo& device) const override;
+  SourceParts parts_of(const attention_backward::TypedConfig& typed) const override;
+  LaunchPlan plan_of(const attention_backward::TypedConfig& typed, const DeviceInfo& device) const override;
 
   const AttentionBackwardProblem typed_;
   const attention_backward::Settings settings_;

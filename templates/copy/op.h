@@ -90,7 +90,7 @@ class ParsedCopy final : public TypedProblem<CopyConfig> {
   CopyConfig read(const Config& config) const override { return CopyConfig::parse(config); }
   CopyConfig default_of(const DeviceInfo& device) const override;
   std::string why_invalid_of(const DeviceInfo& device, const CopyConfig& config) const override;
-  SourceParts parts_of(const CopyConfig& config) const override;
+  SourceParts parts_of(const CopyConfig& typed) const override;
   LaunchPlan plan_of(const CopyConfig& config, const DeviceInfo& device) const override;
 
   const CopyProblem shape_;

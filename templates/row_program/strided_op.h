@@ -30,8 +30,8 @@ class ParsedStridedRowProgram final : public strided::StridedProblem {
  private:
   strided::Kernels kernels() const override;
   strided::TypedConfig default_of(const DeviceInfo& device) const override;
-  SourceParts parts_of(const strided::TypedConfig& config) const override;
-  LaunchPlan plan_of(const strided::TypedConfig& config, const DeviceInfo& device) const override;
+  SourceParts parts_of(const strided::TypedConfig& typed) const override;
+  LaunchPlan plan_of(const strided::TypedConfig& typed, const DeviceInfo& device) const override;
   /// The parameters after RowParams.
   row::OwnParams own_params() const;
 

@@ -35,8 +35,8 @@ class StridedProblem : public TypedProblem<TypedConfig> {
   TypedConfig read(const Config& config) const override { return TypedConfig::parse(config); }
   TypedConfig default_of(const DeviceInfo& device) const override;
   std::string why_invalid_of(const DeviceInfo& device, const TypedConfig& config) const override;
-  SourceParts parts_of(const TypedConfig& config) const override;
-  LaunchPlan plan_of(const TypedConfig& config, const DeviceInfo& device) const override;
+  SourceParts parts_of(const TypedConfig& typed) const override;
+  LaunchPlan plan_of(const TypedConfig& typed, const DeviceInfo& device) const override;
   const Shape& shape() const noexcept { return shape_; }
 
  private:
