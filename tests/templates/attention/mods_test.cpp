@@ -414,7 +414,7 @@ TEST(AttentionModsNvrtc, EveryExampleCompiles) {
       ASSERT_TRUE(binary.resources.contains("attention_modification"));
       EXPECT_EQ(binary.resources.contains("attention_block_mask"), problem.fields.contains("mask_mod"));
       EXPECT_LE(binary.resources.at("attention").spill_store_bytes, 64);
-      EXPECT_EQ(why_not_worth_timing(*op.parse(problem), config, binary), "");
+      EXPECT_EQ(why_not_worth_timing(*op.parse(problem), op.parse(problem)->configure(config), binary), "");
     }
 }
 
