@@ -88,6 +88,8 @@ std::vector<Case> bucket_ends_in_every_variant(const DeviceInfo& device) {
       for (const std::int64_t cols : {1025, 1026, 1028, 1032, 1100, 1281, 1503, 1505, 1536})
         for (const bool padded : {false, true}) {
           const Op& op = ops[number];
+          if (op.name == std::string_view("rms_norm") && std::string_view(variant).starts_with("variant=split"))
+            continue;  // row programs have no split kernels
           cases.push_back(in_capacity(op.name, fields_of(op, cols, padded), device, variant));
         }
   return cases;
