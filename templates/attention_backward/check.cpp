@@ -206,6 +206,7 @@ class Checker {
       const PairTerms& pair = line.pairs[j];
       dq.add(pair.gradient.times(forward.scale), keys.k.row(line.first + static_cast<std::int64_t>(j)));
       if (settings_.dslopes) add(slopes[static_cast<std::size_t>(queries.head)], pair.score_gradient.times(-pair.distance));
+      if (pair.score_gradient.error == 0) continue;  // masked, and its derivative may be infinite
       for (const AuxDerivative& by : pair.aux)
         aux.elements[static_cast<std::size_t>(by.element)].include(pair.score_gradient, by.derivative);
     }
