@@ -118,8 +118,8 @@ TEST_F(AttentionSplit, FarFromTheDefault) {
     std::erase_if(space, [](const Config& config) { return config.variant() != "split"; });
     ASSERT_GE(space.size(), 6U);
     // Numbers of rows that have not been drawn yet come first.
-    std::ranges::stable_partition(
-        space, [&](const Config& config) { return !rows.contains(config.fields.integer("tile_q")); });
+    std::ranges::stable_partition(space,
+                                  [&](const Config& config) { return !rows.contains(config.fields.integer("tile_q")); });
     space.resize(6);
     for (Config& config : space) {
       const auto field = [&](const char* name) { return config.fields.integer(name); };
