@@ -246,11 +246,6 @@ Outcomes<Real> Accumulator<Real>::moments(int part) const {
                           count_ * Arithmetic<Real>::half_denormal + evaluation_rounding(count_, magnitude_);
   const Real bound = 2 * deviation * (std::sqrt(spread) + mean_error) + spread + mean_error * mean_error +
                      allowed_rounding(variance, moment_roundings + sum_roundings_) + evaluation_rounding(count_, variance);
-  // The square of a difference of means is infinite then, and NaN where it is multiplied by a count of 0.
-  if (part != 0 && mean_error * mean_error >= Arithmetic<Real>::most) {
-    all.add({variance, anything});
-    return all;
-  }
   const BoundedOf<Real> mean = in_range(mean_, terms_.bound() / count_ + mean_error);
   const bool surely = (variance - bound) * count_ >= Arithmetic<Real>::most,
              perhaps = (variance + bound) * count_ >= Arithmetic<Real>::most;
