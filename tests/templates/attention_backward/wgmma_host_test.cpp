@@ -237,7 +237,7 @@ TEST_F(AttentionBackwardWgmmaHost, DetectsWrongHeadSplits) {
                             {"send(dv, rank - 1);", "send(dv, rank);"},
                             {"takes_part && (rank & distance) == 0", "false"},
                             {"takes_part && (rank & distance) != 0", "false"},
-                            {"sync_cluster();  // what came before has been read", ""},
+                            {"sync_cluster();  // earlier sums have been read", ""},
                             {"kv_head * group + cluster_rank() * group / head_split", "kv_head * group"},
                         },
                         device_, compiler_);
