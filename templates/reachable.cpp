@@ -1,13 +1,14 @@
 #include "templates/reachable.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <span>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
+
+#include "templates/scan.h"
 
 namespace tunesmith {
 namespace {
@@ -41,8 +42,6 @@ struct Piece {
   bool kept = false;
 };
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
 /// Returns a line without comments and the contents of strings.
 std::string code_of(std::string_view line) {
   std::string code;
@@ -68,7 +67,7 @@ std::string code_of(std::string_view line) {
 void add_words(std::string_view code, Names& words) {
   for (std::size_t begin = 0; begin < code.size();) {
     std::size_t end = begin;
-    while (end < code.size() && is_word(code[end])) ++end;
+    while (end < code.size() && scan::in_word(code[end])) ++end;
     if (end > begin) words.push_back(code.substr(begin, end - begin));
     begin = std::max(end, begin + 1);
   }
@@ -103,7 +102,8 @@ std::string declared_name(std::string_view code) {
     if (!code.starts_with(keyword)) continue;
     code = without_blanks(code.substr(keyword.size()));
     if (code.starts_with("alignas")) code = without_blanks(code.substr(end_of_brackets(code, code.find('('), '(', ')')));
-    return std::string(code.substr(0, static_cast<std::size_t>(std::ranges::find_if_not(code, is_word) - code.begin())));
+    return std::string(
+        code.substr(0, static_cast<std::size_t>(std::ranges::find_if_not(code, scan::in_word) - code.begin())));
   }
   // A function or a variable: the last name before its parameters or its value, without template arguments.
   std::string_view name;
@@ -113,7 +113,7 @@ std::string declared_name(std::string_view code) {
       continue;
     }
     std::size_t end = at;
-    while (end < code.size() && is_word(code[end])) ++end;
+    while (end < code.size() && scan::in_word(code[end])) ++end;
     if (end > at) name = code.substr(at, end - at);
     at = std::max(end, at + 1);
   }

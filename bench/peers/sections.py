@@ -101,12 +101,12 @@ def misses(source, *names):
     return [lines[0], "", *lines[1:]] if lines[1:] else lines
 
 
-def row_accuracy(source, name):
-    return explained([*tables.row_accuracy(source.run(name)["cells"]), "", f"At {commit_of(source.run(name))}{NOTES[source.state(name)]}."])
-
-
-def loss_accuracy(source, name):
-    return explained([*tables.loss_accuracy(source.run(name)["losses"]), "", f"At {commit_of(source.run(name))}{NOTES[source.state(name)]}."])
+def accuracy(rows, table):
+    """Returns the section of a file of errors: the table of its list `rows`, and the commit."""
+    def section(source, name):
+        run = source.run(name)
+        return explained([*table(run[rows]), "", f"At {commit_of(run)}{NOTES[source.state(name)]}."])
+    return section
 
 
 def linear(source, name):
@@ -177,5 +177,6 @@ def index(source):
     return tables.markdown(["page", "figures", "commit", "date", "kernels"], rows)
 
 
-SECTIONS = {"brief": brief, "commands": commands, "misses": misses, "row-accuracy": row_accuracy, "loss-accuracy": loss_accuracy,
+SECTIONS = {"brief": brief, "commands": commands, "misses": misses, "row-accuracy": accuracy("cells", tables.row_accuracy),
+            "loss-accuracy": accuracy("losses", tables.loss_accuracy),
             "linear": linear, "summary": summary, "index": index}
