@@ -270,7 +270,6 @@ SourceParts source_parts(const TypedConfig& config, const Shape& shape, const st
                          const OwnParams& own) {
   SourceParts parts;
   parts.specialized_for = specialized_for(shape);
-  parts.specialized_for.front().second += kernels.specialized;
   parts.min_arch = min_arch(config, shape);
   describe(config, shape, kernels.steps, parts);
   parts.constants = constants(config, shape, kernels.features, kernels.definitions) + own.assertions();

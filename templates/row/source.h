@@ -45,7 +45,6 @@ struct Kernels {
   std::string types = "Types";              ///< first template argument
   std::string definitions{};                ///< text before the constants; empty: the struct Types
   std::optional<RowAddresses> addresses{};  ///< parameters with addresses of rows, if not addresses_of()
-  std::string specialized{};                ///< additional properties they are specialized for: ", weights of bf16"
   std::vector<std::string> overloads{};     ///< included before FILES/...
   std::vector<std::string> for_double = overloads_for_double();  ///< likewise, by kernels of double
 };
