@@ -47,7 +47,7 @@ def linear_cross_entropy(
     scale: float = 1.0,
     return_lse: bool = False,
     f32_logits: bool = False,
-    memory_bytes: int = 1 << 30,
+    memory_bytes: int = 1126 << 20,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """cross_entropy(input @ linear_weight.T + linear_bias, target) without storing the logits.
 
