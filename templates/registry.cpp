@@ -15,6 +15,7 @@
 #include "templates/row_program/op.h"
 #include "templates/row_program/programs.h"
 #include "templates/row_program/shipped_op.h"
+#include "templates/scale/op.h"
 #include "templates/softmax/op.h"
 #include "tunesmith/error.h"
 
@@ -35,10 +36,11 @@ std::span<const Op* const> all_ops() {
   static const AttentionOp attention;
   static const AttentionBackwardOp attention_backward;
   static const CopyOp copy;
+  static const ScaleOp scale;
   static const auto ops = std::to_array<const Op*>(
       {&softmax, &log_softmax, &softmax_backward, &log_softmax_backward, &cross_entropy, &cross_entropy_backward,
        &cross_entropy_shard, &cross_entropy_combine, &cross_entropy_divisor, &cross_entropy_upstream, &cross_entropy_reduce,
-       &rms_norm, &row_program, &attention, &attention_backward, &copy});
+       &rms_norm, &row_program, &attention, &attention_backward, &copy, &scale});
   return ops;
 }
 

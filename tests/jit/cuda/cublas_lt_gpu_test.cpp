@@ -38,7 +38,7 @@ class CublasLtGpu : public testing::Test {
   }
 
   void expect_product(bool transpose_a, bool transpose_b, DType dtype, DType out_dtype, float alpha, float beta,
-                      bool has_bias = false) {
+                      bool has_bias, bool host_factors) {
     MatmulProblem problem;
     problem.m = 152;
     problem.n = 200;
@@ -49,6 +49,8 @@ class CublasLtGpu : public testing::Test {
     problem.out_dtype = out_dtype;
     problem.a_row_stride = problem.b_row_stride = problem.c_row_stride = 384;
     problem.bias = has_bias;
+    problem.workspace_bytes = library_->workspace_bytes();
+    if (host_factors) problem.factors = {alpha, beta};
     SCOPED_TRACE(problem.text() + ", beta " + std::to_string(beta));
     const std::vector<std::byte> bias = noise(out_dtype, 200, 0.4);
     const std::vector<std::byte> a = noise(dtype, 328 * 384, 0.1), b = noise(dtype, 328 * 384, 0.2);
@@ -98,7 +100,8 @@ TEST_F(CublasLtGpu, AllTranspositionsAndDtypesAgreeWithTheHost) {
         for (const DType out_dtype : {dtype, DType::f32})
           for (const float beta : {0.0f, 1.0f})
             for (const bool has_bias : {false, true})
-              expect_product(transpose_a, transpose_b, dtype, out_dtype, -0.75f, beta, has_bias);
+              for (const bool host_factors : {false, true})
+                expect_product(transpose_a, transpose_b, dtype, out_dtype, -0.75f, beta, has_bias, host_factors);
 }
 
 TEST_F(CublasLtGpu, MultipliesUnalignedRows) {
