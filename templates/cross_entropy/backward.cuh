@@ -5,7 +5,7 @@
 #include "cross_entropy/lse_gradient.cuh"
 #include "cross_entropy/reduction.cuh"
 #include "cross_entropy/running.cuh"
-#include "row/tiles.cuh"
+#include "row/schedules/tiles.cuh"
 
 namespace tunesmith {
 
