@@ -75,7 +75,8 @@ TuningRecord find_tuning(const Problem& problem, Cache& cache, const TemplateSet
   if (records.empty())
     throw Error(ErrorCode::not_found, "the cache has no record of ", problem.op, " ", brief(problem),
                 target.present ? " on this GPU" : "",
-                "; `tunesmith tune` makes one, `tunesmith cache list --all` shows all");
+                " with these options; `tunesmith tune` makes one, `tunesmith cache list --all --op ", key.op,
+                "` shows others");
   const auto farness = [&](const TuningRecord& record) {
     return std::tuple(distance(static_cast<double>(record.key.n_cols), static_cast<double>(key.n_cols)),
                       distance(static_cast<double>(record.key.rows_bucket), static_cast<double>(key.rows_bucket)),
