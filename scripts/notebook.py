@@ -34,7 +34,12 @@ def code_of(block: Block) -> str:
 
 
 def cell(kind: str, text: str, number: int) -> dict[str, Any]:
-    common = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": text.strip("\n").splitlines(keepends=True)}
+    common = {
+        "cell_type": kind,
+        "id": f"cell-{number}",
+        "metadata": {},
+        "source": text.strip("\n").splitlines(keepends=True),
+    }
     return common | ({"execution_count": None, "outputs": []} if kind == "code" else {})
 
 

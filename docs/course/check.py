@@ -39,7 +39,10 @@ EXERCISES: dict[str, tuple[dict[str, str], Callable[[Arrays], Arrays]]] = {
     "constant_add": ({"x": "row,col"}, lambda a: {"z": a["x"] + 10}),
     "constant_add_block": ({"x": "row,col"}, lambda a: {"z": numpy.where(numpy.arange(COLS) < 70, a["x"] + 10, a["x"])}),
     "outer_add": ({"x": "col", "y": "row"}, lambda a: {"z": a["x"] + a["y"][:, None]}),
-    "outer_add_block": ({"x": "col", "y": "row"}, lambda a: {"z": a["x"] + a["y"][:, None], "s": (a["x"] + a["y"][:, None]).sum(1)}),
+    "outer_add_block": (
+        {"x": "col", "y": "row"},
+        lambda a: {"z": a["x"] + a["y"][:, None], "s": (a["x"] + a["y"][:, None]).sum(1)},
+    ),
     "fused_outer": ({"x": "col", "y": "row"}, lambda a: {"z": numpy.maximum(a["x"] * a["y"][:, None], 0)}),
     "fused_outer_backward": ({"x": "row,col", "y": "col", "dz": "row,col"}, fused_outer_backward),
     "long_sum": ({"x": "row,col"}, lambda a: {"z": a["x"].sum(axis=1)}),
@@ -57,7 +60,17 @@ def check(exercise: str, program: Path) -> str:
     wanted = reference({name: array.astype("f8") for name, array in arrays.items()})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        command = ["tunesmith", "run", "row_program", "--program", str(program), "--device", "host", "--cache", str(folder / "cache.db")]
+        command = [
+            "tunesmith",
+            "run",
+            "row_program",
+            "--program",
+            str(program),
+            "--device",
+            "host",
+            "--cache",
+            str(folder / "cache.db"),
+        ]
         command += ["--rows", str(ROWS), "--cols", str(COLS)]
         for array, values in arrays.items():
             numpy.save(folder / f"{array}.npy", values)

@@ -36,7 +36,13 @@ class Outputs(unittest.TestCase):
 
     def test_dots_are_any_lines(self) -> None:
         lines = ["a", "b", "c", "b", "d"]
-        for expected in (["..."], ["a", "...", "d"], ["...", "c", "..."], ["...", "b", "d"], ["a", "...", "b", "...", "b", "..."]):
+        for expected in (
+            ["..."],
+            ["a", "...", "d"],
+            ["...", "c", "..."],
+            ["...", "b", "d"],
+            ["a", "...", "b", "...", "b", "..."],
+        ):
             self.assertTrue(output_matches(expected, lines), expected)
         for expected in (["...", "c"], ["b", "..."], ["...", "c", "...", "a", "..."], ["...", "a", "c", "..."]):
             self.assertFalse(output_matches(expected, lines), expected)

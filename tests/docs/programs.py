@@ -20,11 +20,18 @@ def main() -> int:
         print(f"{page} has no programs")
         return 1
     with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"TUNESMITH_CACHE": f"{folder}/cache.db", "TUNESMITH_SYSTEM_CACHE": "", "TUNESMITH_MODE": "replay"}
+        environment = os.environ | {
+            "TUNESMITH_CACHE": f"{folder}/cache.db",
+            "TUNESMITH_SYSTEM_CACHE": "",
+            "TUNESMITH_MODE": "replay",
+        }
         for program in programs:
             source = Path(folder) / program.title
             source.write_text(f'#line {program.line + 1} "{page}"\n{program.text}', encoding="utf-8")
-            for command in ([compiler, "-std=c++20", source, *flags, "-o", source.with_suffix("")], [source.with_suffix("")]):
+            for command in (
+                [compiler, "-std=c++20", source, *flags, "-o", source.with_suffix("")],
+                [source.with_suffix("")],
+            ):
                 done = subprocess.run(command, cwd=folder, env=environment, timeout=300, check=False)
                 if done.returncode != 0:
                     print(f"{page}:{program.line}: {program.title}: exit status {done.returncode}")
