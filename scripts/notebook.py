@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""notebook.py [--check]: writes docs/course/first_lessons.ipynb from the first three lessons, or checks that it is up to date.
+"""notebook.py [--check]: writes docs/course/first_lessons.ipynb from the first three lessons, or checks that it is up to
+date.
 
 Text becomes Markdown cells, files `%%writefile` cells, commands `%%bash` cells. Commands that need a GPU are comments.
 """

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""commands.py TUNESMITH PAGE...: runs the commands of Markdown pages and compares what they print.
+"""commands.py [--print] TUNESMITH PAGE...: runs the commands of Markdown pages and compares what they print.
 
-A block of code with a title is a file of this name, unless its language is `console`. In a block ```console, a line `$ COMMAND`
-is a command, which may continue after a backslash; the lines after it are its output. `...` stands for any number of lines, and
-within a line for any characters. Times and rates that records ship with ("131.9 us", "4070 GB/s") may differ by 10%, since
-kernels are tuned again. A command without output must succeed. Errors must be shown: a command whose output has a line
-"tunesmith: error: ..." must fail.
+A block of code with a title is a file of this name, unless its language is `console`. In a block ```console, a line `$
+COMMAND` is a command, which may continue after a backslash; the lines after it are its output. `...` stands for any
+number of lines, and within a line for any characters. Times and rates that records ship with ("131.9 us", "4070 GB/s")
+may differ by 10%, since kernels are tuned again. A command without output must succeed. Errors must be shown: a command
+whose output has a line "tunesmith: error: ..." must fail.
 
-Commands in blocks with the title "On a GPU" run where there is one. Elsewhere they must fail because there is no driver, and not
-because of their flags. All blocks of a page run in one empty folder with a cache of its own.
+Commands in blocks with the title "On a GPU" run where there is one. Elsewhere they must fail because there is no driver,
+and not because of their flags; with --print, what they print is printed. All blocks of a page run in one empty folder
+with a cache of its own.
 """
 
 from __future__ import annotations
@@ -123,8 +124,8 @@ class Session:
         return done.returncode, [line.rstrip() for line in done.stdout.splitlines()]
 
 
-def check(page: Path, program: Path) -> list[str]:
-    """Run the commands of a page and return what is wrong."""
+def check(page: Path, program: Path, prints: bool) -> list[str]:
+    """Run the commands of a page and return what is wrong. `prints`: print what commands on a GPU print."""
     problems = []
     with tempfile.TemporaryDirectory() as name:
         session = Session(program, Path(name))
@@ -137,6 +138,8 @@ def check(page: Path, program: Path) -> list[str]:
             for number, command, expected in commands(block):
                 status, lines = session.run(command)
                 problem = ""
+                if prints and block.title == ON_A_GPU:
+                    print(f"$ {command}", *lines, sep="\n", flush=True)
                 if block.title == ON_A_GPU and not has_gpu:
                     if NO_DRIVER not in "\n".join(lines):
                         problem = f"expected the error {NO_DRIVER!r}"
@@ -151,8 +154,9 @@ def check(page: Path, program: Path) -> list[str]:
 
 
 def main() -> int:
-    program = Path(sys.argv[1]).resolve()
-    problems = [problem for page in sys.argv[2:] for problem in check(Path(page), program)]
+    prints = sys.argv[1] == "--print"
+    program, *pages = sys.argv[1 + prints :]
+    problems = [problem for page in pages for problem in check(Path(page), Path(program).resolve(), prints)]
     print("\n".join(problems))
     return 1 if problems else 0
 

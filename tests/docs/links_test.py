@@ -57,7 +57,9 @@ class Links(unittest.TestCase):
             self.assertTrue(broken(page, link), link)
 
     def test_all_pages_are_in_the_navigation(self) -> None:
-        listed = set(re.findall(r"(\S+\.md)$", (ROOT / "docs" / "site" / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE))
+        listed = set(
+            re.findall(r"(\S+\.md)$", (ROOT / "docs" / "site" / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+        )
         self.assertEqual(listed, {str(page.relative_to(ROOT)) for page in pages()})
 
 
