@@ -18,7 +18,11 @@ struct WgmmaConfig {
   bool ping_pong;  ///< ping-pong scheduling: one warpgroup computes exponentials while another multiplies
 };
 
-/// A Q tile of one head and, for packed sequences, the position of its sequence. A negative tile means none.
+/// Whether sequences have lengths of their own, so that a K/V tile may contain other keys than zeros after the last one.
+template <const AttentionShape& shape>
+constexpr bool ragged_keys = shape.varlen || shape.kv_lengths;
+
+/// A Q tile of one head and, unless all lengths are the same, its sequence. A negative tile means none.
 struct alignas(16) TileOfQueries {
   int batch, head, tile;
   int q_start, kv_start, seq_q, seq_kv;
@@ -129,7 +133,7 @@ __device__ __forceinline__ TileOfQueries packed_tile_of(const AttentionParams& p
 
 template <const AttentionShape& shape>
 __device__ __forceinline__ Sequence sequence_of(const AttentionParams& params, const TileOfQueries& tile) {
-  if constexpr (shape.varlen) return {tile.q_start, tile.kv_start, tile.seq_q, tile.seq_kv};
+  if constexpr (ragged_keys<shape>) return {tile.q_start, tile.kv_start, tile.seq_q, tile.seq_kv};
   return sequence_of<shape>(params, tile.batch);
 }
 
