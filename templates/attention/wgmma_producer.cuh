@@ -2,7 +2,7 @@
 // several boxes of rows. Its first lane does everything else.
 #pragma once
 
-#include "attention/wgmma_boxes.cuh"
+#include "attention/wgmma_pages.cuh"
 
 #if TUNESMITH_HAS_SM90A
 
@@ -11,7 +11,7 @@ namespace tunesmith {
 template <typename Element, const AttentionShape& shape, const WgmmaConfig& config>
 struct Producer {
   using Tiles = WgmmaTiles<shape, config>;
-  using Boxes = KeyBoxesOf<shape, config.tile_kv>;
+  using Boxes = typename AttentionFeatures<shape>::template KeyBoxes<config.tile_kv>;
   static constexpr int threads = Boxes::count == 1 ? 1 : 32;
 
   const WgmmaParams& params;
@@ -29,7 +29,7 @@ struct Producer {
 
   __device__ __forceinline__ bool leads() const { return threads == 1 || lane_index() == 0; }
   /// Waits with all lanes, so that none still waits when the ring wraps around.
-  __device__ __forceinline__ void await(uint32 barrier, uint32 parity) const {
+  __device__ __forceinline__ void wait_for(uint32 barrier, uint32 parity) const {
     barrier_wait(barrier, parity);
     if constexpr (threads > 1) sync_warp();
   }
@@ -40,11 +40,8 @@ struct Producer {
     if (number >= tiles()) return {0, 0, -1, 0, 0, 0, 0};
     if constexpr (shape.varlen) return packed_tile_of<shape, Tiles::tile_q>(params.attention, number);
     TileOfQueries tile = tile_of(params.attention, number);
-    if constexpr (shape.kv_lengths) {
-      const Sequence sequence = sequence_of<shape>(params.attention, tile.batch);
-      tile.seq_q = sequence.seq_q;
-      tile.seq_kv = sequence.seq_kv;
-    }
+    if constexpr (shape.kv_lengths)
+      tile.seq_q = params.attention.seq_q, tile.seq_kv = sequence_of<shape>(params.attention, tile.batch).seq_kv;
     return tile;
   }
   __device__ __forceinline__ uint32* counter() const { return reinterpret_cast<uint32*>(params.attention.workspace); }
@@ -95,7 +92,7 @@ struct Producer {
   __device__ __forceinline__ void load_keys(const TileOfQueries& tile, int kv_head, const KeyTiles& tiles, int index,
                                             const typename Boxes::Place& place, bool more) {
     const int stage = k_stage.index;
-    await(barriers.k_empty(stage), k_stage.parity ^ 1);
+    wait_for(barriers.k_empty(stage), k_stage.parity ^ 1);
     if constexpr (shape.mask_mod)
       if (leads())
         reinterpret_cast<int*>(memory + Tiles::sent_at)[stage] = sent_keys<config.consumers>(tiles, index, more).word;
@@ -104,7 +101,7 @@ struct Producer {
   }
   __device__ __forceinline__ void load_values(const TileOfQueries& tile, int kv_head, const typename Boxes::Place& place) {
     const int stage = v_stage.index;
-    await(barriers.v_empty(stage), v_stage.parity ^ 1);
+    wait_for(barriers.v_empty(stage), v_stage.parity ^ 1);
     load_rows<Tiles::v_slabs>(Tiles::v_at + stage * Tiles::v_bytes, params.v, barriers.v_full(stage), tile, kv_head, place);
     v_stage.next();
   }
@@ -120,7 +117,7 @@ struct Producer {
       }
     }
     const uint32 come = barriers.q_full(q_stage.index);
-    await(barriers.q_empty(q_stage.index), q_stage.parity ^ 1);
+    wait_for(barriers.q_empty(q_stage.index), q_stage.parity ^ 1);
     if (leads()) reinterpret_cast<TileOfQueries*>(memory + Tiles::tiles_at)[q_stage.index] = next_tile;
     if (next_tile.tile < 0) {
       if (leads()) barrier_arrive(come);

@@ -201,6 +201,18 @@ __device__ __forceinline__ SentKeys sent_keys(const Tiles& tiles, int index, boo
   return {word};
 }
 
+/// The TMA box of a K/V tile in arrays with an entry for each sequence, or with packed sequences.
+template <const AttentionShape& shape, int tile_kv>
+struct ContiguousBoxes {
+  using Place = int;
+  static constexpr int count = 1;
+  static __device__ __forceinline__ Place find(const AttentionParams&, const TileOfQueries&, int index) { return index; }
+  static __device__ __forceinline__ int row(const TileOfQueries& tile, int index) { return tile.kv_start + index * tile_kv; }
+  static __device__ __forceinline__ int entry(const TileOfQueries& tile, int) {
+    return shape.varlen && !shape.kv_lengths ? 0 : tile.batch;
+  }
+};
+
 /// Addresses of barriers in shared memory.
 template <int q_stages>
 struct Barriers {

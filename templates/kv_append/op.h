@@ -25,7 +25,7 @@ class ParsedKvAppend final : public TypedProblem<KvAppendConfig> {
  public:
   ParsedKvAppend(const Op& op, const KvAppendProblem& problem) : TypedProblem(op, problem), typed_(problem) {}
 
-  static std::vector<std::string> templates() { return {"kv_append"}; }
+  static std::vector<std::string> templates() { return {"kv_append", "device/float8.cuh"}; }
   KeyParts key() const override;
   Cost cost() const override;
   Config complete_config(const DeviceInfo& device, const Config& partial) const override;

@@ -1,4 +1,4 @@
-// The TMA boxes of a K/V tile: one for 64 columns, or one for each part of a page.
+// The TMA boxes of a K/V tile whose keys are in pages.
 #pragma once
 
 #include "attention/wgmma_tiles.cuh"
@@ -6,21 +6,6 @@
 #if TUNESMITH_HAS_SM90A
 
 namespace tunesmith {
-
-/// The rows of a tile are neighbours in arrays with an entry for each sequence, or with packed sequences.
-template <const AttentionShape& shape, int tile_kv>
-struct ContiguousBoxes {
-  static constexpr int count = 1, rows = tile_kv;
-
-  using Place = int;
-  static __device__ __forceinline__ Place find(const AttentionParams&, const TileOfQueries&, int index) { return index; }
-  static __device__ __forceinline__ int row(const TileOfQueries& tile, Place index) {
-    return tile.kv_start + index * tile_kv;
-  }
-  static __device__ __forceinline__ int entry(const TileOfQueries& tile, Place) {
-    return shape.varlen && !shape.kv_lengths ? 0 : tile.batch;
-  }
-};
 
 /// The rows of a tile are in pages. A box is the largest part of a page that tiles consist of, a multiple of the 8 rows
 /// after which the swizzle of shared memory repeats.
@@ -44,9 +29,6 @@ struct PagedBoxes {
   static __device__ __forceinline__ int row(const TileOfQueries&, const Place& place) { return place.slot; }
   static __device__ __forceinline__ int entry(const TileOfQueries&, const Place& place) { return place.page; }
 };
-
-template <const AttentionShape& shape, int tile_kv>
-using KeyBoxesOf = typename AttentionFeatures<shape>::template KeyBoxes<tile_kv>;
 
 }  // namespace tunesmith
 
