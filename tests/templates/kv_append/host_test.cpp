@@ -71,6 +71,36 @@ TEST_F(KvAppendHost, EachLaunchReadsSlotsAndPositions) {
   });
 }
 
+// K and V of a page, or of a slot, are next to each other in one array; other overlaps are errors.
+TEST_F(KvAppendHost, CachesInOneArray) {
+  for (const char* strides :
+       {"k_page_stride=256,v_page_stride=256", "k_slot_stride=64,v_slot_stride=64,k_page_stride=256,v_page_stride=256"}) {
+    const Case c =
+        case_of("kv_append", std::string("tokens=5,kv_heads=2,head_dim=16,dtype=bf16,page_size=4,pages=6,") + strides, "");
+    with_executables({c}, [&](const Case&, const Executable& executable) {
+      const test::AttentionArraysOnHost arrays(c.problem, 3);
+      const std::int64_t apart = std::string_view(strides).starts_with("k_slot") ? 32 : 128;
+      std::vector<std::byte> pool(6 * 256 * 2, std::byte{0x11});
+      std::vector<void*> addresses;
+      std::vector<HostArray> all(arrays.all().begin(), arrays.all().end());
+      for (HostArray& array : all) {
+        if (array.info.name == "k_cache") array.data = pool.data();
+        if (array.info.name == "v_cache") array.data = pool.data() + apart * 2;
+        addresses.push_back(array.data);
+      }
+      executable.enqueue(addresses, nullptr);
+      const CheckResult check = c.op().parse(c.problem)->check(all, 100);
+      EXPECT_TRUE(check.passed) << check.first_failure;
+      std::int64_t changed = 0;
+      for (const std::byte one : pool) changed += one == std::byte{0x11} ? 0 : 1;
+      EXPECT_LE(changed, 5 * 2 * 2 * 16 * 2);
+      EXPECT_GT(changed, 5 * 2 * 2 * 16);
+      addresses.back() = pool.data() + 16;
+      EXPECT_THROW(executable.enqueue(addresses, nullptr), Error);
+    });
+  }
+}
+
 void expect_error(const std::string& fields, const std::vector<const char*>& parts) {
   try {
     test::normalized("kv_append", "tokens=3," + fields);
