@@ -195,7 +195,7 @@ LaunchPlan ParsedKvAppend::plan_of(const KvAppendConfig& config, const DeviceInf
     plan.pointers.push_back({array.name, offset_of(array.name, places), static_cast<std::uint32_t>(array.alignment),
                              array.extent_bytes(), array.output, false,
                              array.in_place_of.empty() ? -1 : static_cast<int>(input - arrays.begin())});
-    describe_gaps(array, plan.pointers.back());
+    if (array.output) describe_gaps(array, plan.pointers.back());
   }
   if (params.rows == 0) return plan;
   const std::int64_t rows_of_block = config.threads / lanes_of(typed_);

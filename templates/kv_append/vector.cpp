@@ -10,22 +10,10 @@ std::int64_t vector_of(const KvAppendProblem& p) {
   const auto divides = [&](std::int64_t elements) {
     while (elements % vector != 0) vector /= 2;
   };
-  // Addresses are multiples of `alignment` bytes, or of an element; no access is wider than 16 bytes.
-  const auto aligned = [&](DType dtype) {
-    const std::int64_t bytes = std::max(p.alignment, size_of(dtype));
-    while (std::min<std::int64_t>(16, vector * size_of(dtype)) > bytes) vector /= 2;
-  };
-  aligned(p.dtype);
-  aligned(p.cached());
   const std::int64_t width_v = p.head_dim_v.value_or(p.head_dim);
   divides(p.head_dim / 2);
   divides(width_v / 2);
-  if (p.rope != Rope::none) {
-    const std::int64_t rotary_dim = p.rotary_dim.value_or(p.head_dim);
-    divides(rotary_dim / 2);
-    aligned(p.cos_sin_dtype);
-  }
-  if (p.qk_norm) aligned(p.weight_type());
+  if (p.rope != Rope::none) divides(p.rotary_dim.value_or(p.head_dim) / 2);
   const auto stride = [&](std::int64_t count, const std::optional<std::int64_t>& elements) {
     if (count > 1 && elements) divides(*elements);
   };

@@ -29,12 +29,12 @@ inline std::vector<std::string> kv_append_problems(int tokens) {
               "heads=4,kv_heads=2,head_dim=64,dtype=bf16,page_size=16,pages=9,k_page_stride=4096,v_page_stride=4096,"
               "k_stride=512,v_stride=512,q_stride=512" +
               rope + "neox",
-          // Rows that are aligned to one element only, and an odd half.
+          // Rows that are aligned to one element only, and an odd half of the rotated elements.
           all +
-              "heads=2,kv_heads=2,head_dim=24,dtype=bf16,page_size=3,pages=60,alignment=2,k_stride=49,q_out_stride=51,"
+              "heads=2,kv_heads=2,head_dim=24,dtype=bf16,page_size=3,pages=60,k_stride=49,q_out_stride=51,"
               "k_slot_stride=51,k_page_stride=157,v_head_stride=25,v_slot_stride=53,v_page_stride=161" +
               rope + "neox,rotary_dim=10,qk_norm=1",
-          all + "heads=2,kv_heads=2,head_dim=24,dtype=f32,page_size=3,pages=60,alignment=4" + rope + "gpt-j,rotary_dim=14"};
+          all + "heads=2,kv_heads=2,head_dim=24,dtype=f32,page_size=3,pages=60" + rope + "gpt-j,rotary_dim=14"};
 }
 
 }  // namespace tunesmith::test

@@ -113,7 +113,10 @@ def _launcher(rope: str, eps: float, weight_offset: float, layout: str) -> Any:
         outputs = {} if q is None else {"q_out": torch.empty(q.shape, dtype=q.dtype, device="meta")}
         made = launch("kv_append", fields, tensors, outputs)
         if made is None:
-            raise ValueError("kv_append: heads of q, k and v must be contiguous; only the stride from token to token is free")
+            raise ValueError(
+                "kv_append: heads of q, k and v must be contiguous, and addresses multiples of 16 bytes; only the stride from "
+                "token to token is free"
+            )
         return made
 
     return launcher("kv_append", prepare)

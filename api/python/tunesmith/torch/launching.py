@@ -53,7 +53,7 @@ def launch(
         tensor = tensors.get(name)
         if tensor is not None and tensor.numel():
             address = tensor.data_ptr() | 16
-            fields[field] = min(fields.get(field, 16), address & -address)  # arrays may share a field
+            fields[field] = address & -address
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     problem = _core.Problem(op, **fields)
     if not _are_read_as_they_lie(op, problem.arrays, tensors, fields):

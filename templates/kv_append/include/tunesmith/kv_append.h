@@ -1,7 +1,6 @@
 #pragma once
 // The append to a KV cache, with what precedes it, as a typed problem.
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -68,6 +67,7 @@ struct KvAppendArrays {
 /// (arXiv:2010.04245), here as RMS normalization.
 struct KvAppendProblem {
   using Arrays = KvAppendArrays;
+  static constexpr std::int64_t alignment = 16;  ///< bytes that addresses of elements are a multiple of
 
   std::int64_t tokens = 0;                         ///< >= 0
   std::int64_t heads = 0;                          ///< of q; 0: no queries
@@ -94,7 +94,6 @@ struct KvAppendProblem {
   /// Elements from one page, slot or head of a cache to the next; absent: contiguous in the layout.
   std::optional<std::int64_t> k_page_stride{}, k_slot_stride{}, k_head_stride{};
   std::optional<std::int64_t> v_page_stride{}, v_slot_stride{}, v_head_stride{};
-  std::int64_t alignment = 16;  ///< bytes that all addresses of elements are a multiple of: a power of two up to 16
 
   constexpr std::string_view op() const noexcept { return "kv_append"; }
   constexpr DType cached() const noexcept { return cache_dtype.value_or(dtype); }
@@ -131,7 +130,7 @@ constexpr ArrayFacts describe_kv_cache(const KvAppendProblem& p, std::string_vie
     facts.shape = {size(p.pages), size(p.kv_heads), size(p.page_size), width};
     facts.strides = {page.value_or(contiguous[0]), heads, slots, 1};
   }
-  facts.alignment = &p.alignment;
+  facts.aligned_to = p.alignment;
   return facts;
 }
 
@@ -197,14 +196,13 @@ constexpr void describe(Self& p, const KvAppendArrays& arrays, Visitor& v) {
                                                p.k_page_stride, p.k_slot_stride, p.k_head_stride, v);
   const ArrayFacts v_cache = describe_kv_cache(p, "v_cache", width_v, {"v_page_stride", "v_slot_stride", "v_head_stride"},
                                                p.v_page_stride, p.v_slot_stride, p.v_head_stride, v);
-  v.option("alignment", p.alignment, alignment_facts("bytes that addresses of elements are a multiple of", p.dtype));
 
   const auto rows = [&](std::string_view name, const Extent& heads, const Extent& of_row, std::int64_t token_stride) {
     return ArrayFacts{.name = name,
                       .dtype = p.dtype,
                       .shape = {size(p.tokens), heads, of_row},
                       .strides = {token_stride, of_row.value, 1},
-                      .alignment = &p.alignment};
+                      .aligned_to = p.alignment};
   };
   const auto list = [&](std::string_view name, DType dtype, const Extent& extent, bool present, std::string_view meaning) {
     return ArrayFacts{.name = name, .dtype = dtype, .shape = {extent}, .present = present, .meaning = meaning};
@@ -222,11 +220,11 @@ constexpr void describe(Self& p, const KvAppendArrays& arrays, Visitor& v) {
   v.array(arrays.cos_sin, {.name = "cos_sin",
                            .dtype = p.cos_sin_dtype,
                            .shape = {size(p.max_positions, 0), fixed(rotary_dim, "rotary_dim")},
-                           .aligned_to = std::max(p.alignment, size_of(p.cos_sin_dtype)),
+                           .aligned_to = p.alignment,
                            .present = rotated.holds,
                            .meaning = "cosines of the pairs of each position, then their sines"});
   ArrayFacts weight = list("q_weight", p.weight_type(), width, p.qk_norm && p.heads > 0, "weight of each element of a head");
-  weight.aligned_to = std::max(p.alignment, size_of(p.weight_type()));
+  weight.aligned_to = p.alignment;
   v.array(arrays.q_weight, weight);
   weight.name = "k_weight";
   weight.present = p.qk_norm;
