@@ -64,11 +64,11 @@ struct Model {
       all.push_back({matrix(heads * head_dim, hidden), matrix(kv_heads * head_dim, hidden),
                      matrix(kv_heads * head_dim, hidden), matrix(hidden, heads * head_dim), matrix(4 * hidden, hidden),
                      matrix(hidden, 4 * hidden)});
+    constexpr std::size_t half = head_dim / 2;
     for (std::size_t position = 0; position < max_length; ++position)
       for (std::size_t i = 0; i < head_dim; ++i) {
-        const double angle =
-            static_cast<double>(position) * std::pow(100.0, -static_cast<double>(i % (head_dim / 2)) / (head_dim / 2));
-        cos_sin.push_back(static_cast<float>(i < head_dim / 2 ? std::cos(angle) : std::sin(angle)));
+        const double angle = static_cast<double>(position) * std::pow(100.0, -static_cast<double>(i % half) / half);
+        cos_sin.push_back(static_cast<float>(i < half ? std::cos(angle) : std::sin(angle)));
       }
   }
 

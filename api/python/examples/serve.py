@@ -134,6 +134,7 @@ def decode_without_cache(model: Model, prompt: list[int], length: int) -> list[i
 
 def main() -> None:
     torch.manual_seed(7)
+    torch.set_num_threads(1)  # products are tiny
     model = Model().to(DEVICE)
     draw = torch.Generator().manual_seed(7)
 

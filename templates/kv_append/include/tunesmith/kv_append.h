@@ -130,7 +130,7 @@ constexpr ArrayFacts describe_kv_cache(const KvAppendProblem& p, std::string_vie
     facts.shape = {size(p.pages), size(p.kv_heads), size(p.page_size), width};
     facts.strides = {page.value_or(contiguous[0]), heads, slots, 1};
   }
-  facts.aligned_to = p.alignment;
+  facts.aligned_to = KvAppendProblem::alignment;
   return facts;
 }
 
@@ -202,7 +202,7 @@ constexpr void describe(Self& p, const KvAppendArrays& arrays, Visitor& v) {
                       .dtype = p.dtype,
                       .shape = {size(p.tokens), heads, of_row},
                       .strides = {token_stride, of_row.value, 1},
-                      .aligned_to = p.alignment};
+                      .aligned_to = KvAppendProblem::alignment};
   };
   const auto list = [&](std::string_view name, DType dtype, const Extent& extent, bool present, std::string_view meaning) {
     return ArrayFacts{.name = name, .dtype = dtype, .shape = {extent}, .present = present, .meaning = meaning};
@@ -220,11 +220,11 @@ constexpr void describe(Self& p, const KvAppendArrays& arrays, Visitor& v) {
   v.array(arrays.cos_sin, {.name = "cos_sin",
                            .dtype = p.cos_sin_dtype,
                            .shape = {size(p.max_positions, 0), fixed(rotary_dim, "rotary_dim")},
-                           .aligned_to = p.alignment,
+                           .aligned_to = KvAppendProblem::alignment,
                            .present = rotated.holds,
                            .meaning = "cosines of the pairs of each position, then their sines"});
   ArrayFacts weight = list("q_weight", p.weight_type(), width, p.qk_norm && p.heads > 0, "weight of each element of a head");
-  weight.aligned_to = p.alignment;
+  weight.aligned_to = KvAppendProblem::alignment;
   v.array(arrays.q_weight, weight);
   weight.name = "k_weight";
   weight.present = p.qk_norm;
