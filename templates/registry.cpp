@@ -10,6 +10,7 @@
 #include "templates/cross_entropy/finalize_op.h"
 #include "templates/cross_entropy/op.h"
 #include "templates/cross_entropy/upstream_op.h"
+#include "templates/kv_append/op.h"
 #include "templates/op.h"
 #include "templates/rms_norm/op.h"
 #include "templates/row_program/language/programs.h"
@@ -35,12 +36,13 @@ std::span<const Op* const> all_ops() {
   static const RowProgramOp row_program;
   static const AttentionOp attention;
   static const AttentionBackwardOp attention_backward;
+  static const KvAppendOp kv_append;
   static const CopyOp copy;
   static const ScaleOp scale;
   static const auto ops = std::to_array<const Op*>(
       {&softmax, &log_softmax, &softmax_backward, &log_softmax_backward, &cross_entropy, &cross_entropy_backward,
        &cross_entropy_shard, &cross_entropy_combine, &cross_entropy_divisor, &cross_entropy_upstream, &cross_entropy_reduce,
-       &rms_norm, &row_program, &attention, &attention_backward, &copy, &scale});
+       &rms_norm, &row_program, &attention, &attention_backward, &kv_append, &copy, &scale});
   return ops;
 }
 

@@ -133,6 +133,7 @@ bool is_for_rows(std::string_view folder) { return folder == "templates/row/" ||
 
 // Operations that continue another one, whose files they share.
 const std::map<std::string_view, std::string_view> continues = {{"templates/attention_backward/", "templates/attention/"},
+                                                                {"templates/kv_append/", "templates/attention/"},
                                                                 {"templates/rms_norm/", "templates/row_program/"}};
 
 bool continues_operation(std::string_view own, std::string_view target) {

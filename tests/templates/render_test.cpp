@@ -75,6 +75,8 @@ TEST(Render, GoldenCasesCoverEveryTemplateOfRows) {
     for (const std::string& file : problem->source_parts(config).includes) included.insert(file);
   }
   EXPECT_EQ(included, (std::set<std::string>{"device/double_exponential.cuh",
+                                             "device/float8.cuh",
+                                             "kv_append/kv_append.cuh",
                                              "device/group_of_cluster.cuh",
                                              "row/double.cuh",
                                              "row/schedules/staged.cuh",

@@ -66,12 +66,21 @@ def test_the_readmes_ten_lines() -> None:
 def test_the_page_on_serving() -> None:
     from test_paged import close, expected_of, small
 
-    (block,) = blocks(ROOT / "docs" / "serving.md")["From PyTorch"]
+    block, append = blocks(ROOT / "docs" / "serving.md")["From PyTorch"]
     q, cache = small()
     starts = torch.arange(len(q) + 1, dtype=torch.int32)
     names = {"q": q, "packed": q.flatten(0, 1), "kv_cache": torch.stack([cache.k, cache.v], 1), "starts": starts}
     exec(block, {**names, "block_table": cache.table, "kv_lengths": cache.lengths}, names)
     close(names["o"].unsqueeze(1), expected_of(q, cache), torch.float32)
+
+    k, slots, ones = torch.randn(3, 2, 16), torch.tensor([9, -1, 2]), torch.ones(16)
+    names = {**names, "q": q[:, 0], "k": k, "v": 2 * k, "slots": slots, "positions": torch.zeros(3, dtype=torch.int64)}
+    exec(append, names | {"cos_sin": torch.cat([ones[:8], 0 * ones[:8]])[None], "wq": ones, "wk": ones}, names)
+    keys, values = names["kv_cache"].unbind(1)
+    for token in (0, 2):
+        page, slot = divmod(int(slots[token]), keys.shape[1])
+        torch.testing.assert_close(keys[page, slot], torch.nn.functional.rms_norm(k[token], (16,), eps=1e-6))
+        assert torch.equal(values[page, slot], 2 * k[token])
 
 
 def test_score_mod_and_mask_mod() -> None:
