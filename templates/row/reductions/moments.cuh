@@ -40,7 +40,8 @@ struct Moments {
                                 : fused_multiply_add(other[1], share, multiply(partial[1], subtract(Number(1), share)));
     partial[2] = finite ? add(partial[2], lost_by_adding(partial[1], step, total)) : 0.0f;
     partial[1] = total;
-    partial[3] = add(partial[3], add(other[3], multiply(multiply(delta, step), partial[0])));
+    // By the count before the second difference: a square of 1e38 is infinite, and its product with a count of 0 is NaN.
+    partial[3] = add(partial[3], add(other[3], multiply(delta, multiply(step, partial[0]))));
     partial[0] = count;
   }
   template <typename Number>
