@@ -137,8 +137,7 @@ class Trials {
       if (factors().beta != 0) expected += factors().beta * one.before;
       if (p_.bias) expected += bias_.at(one.col);
       const double found = read(one);
-      // One rounding to the dtype of c, and roundings of float32 sums of k terms near 1.
-      const double allowed = 2 * spacing(p_.out_dtype, expected) + 1e-4 * std::sqrt(static_cast<double>(p_.k));
+      const double allowed = 2 * spacing(p_.out_dtype, expected) + sum_error();
       if (!(std::fabs(found - expected) <= allowed))
         return "c[" + std::to_string(one.row) + "," + std::to_string(one.col) + "] is " + std::to_string(found) +
                ", reference " + std::to_string(expected);
@@ -147,6 +146,12 @@ class Trials {
   }
 
  private:
+  /// Bounds the error of a sum of k products of normal numbers. Tensor cores truncate: each addition of a group of 8 products or
+  /// more loses up to a unit of a float32 partial sum, whose size is a few times sqrt(k), always in the same direction.
+  double sum_error() const {
+    const auto k = static_cast<double>(p_.k);
+    return (k / 8 + 16) * 0x1p-23 * 4 * std::sqrt(k);
+  }
   MatmulFactors factors() const { return p_.factors.value_or(MatmulFactors{}); }
   std::byte* element(const Checked& one) const {
     return static_cast<std::byte*>(c_.address()) + (one.row * p_.c_row_stride + one.col) * size_of(p_.out_dtype);
