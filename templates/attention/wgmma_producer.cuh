@@ -51,10 +51,6 @@ struct Producer {
     if constexpr (threads > 1) answer = shuffle(answer, 0);
     return static_cast<int>(grid_blocks()) + static_cast<int>(answer);
   }
-  /// Looks up a tile that may be before the first one.
-  __device__ __forceinline__ typename Boxes::Place find_if_any(const TileOfQueries& tile, int index) const {
-    return Boxes::find(params.attention, tile, index < 0 ? 0 : index);
-  }
   /// Loads 64 columns from `row` of a head on.
   __device__ __forceinline__ void load(int to, const TensorMap& map, uint32 barrier, L2Hint hint, int slab, int row,
                                        int head, int entry) const {
@@ -143,20 +139,15 @@ struct Producer {
       const SomeTiles<shape, Tiles::tile_q, config.tile_kv> keys(params.attention, visibility, current);
       const int index = keys.last();
       int following = keys.after(index);
-      typename Boxes::Place place = Boxes::find(params.attention, current, index), next_place;
-      if constexpr (shape.page_size > 0) next_place = find_if_any(current, following);
+      // Places are looked up before the wait for a free stage, which hides the latency.
+      typename Boxes::Place place = Boxes::find(params.attention, current, index);
       load_keys(current, kv_head, keys, index, place, following >= keys.begin());
       while (following >= keys.begin()) {
         const int behind = keys.after(following);
-        typename Boxes::Place place_behind;
-        if constexpr (shape.page_size > 0)
-          place_behind = find_if_any(current, behind);  // a tile ahead, whose copies hide the latency
-        else
-          next_place = Boxes::find(params.attention, current, following);
+        const typename Boxes::Place next_place = Boxes::find(params.attention, current, following);
         load_keys(current, kv_head, keys, following, next_place, behind >= keys.begin());
         load_values(current, kv_head, place);
         place = next_place;
-        if constexpr (shape.page_size > 0) next_place = place_behind;
         following = behind;
       }
       number = next(answer);
