@@ -181,6 +181,15 @@ void ResidentGroup::product_wait(abi::Thread& thread, unsigned pending) {
     if (wrong != nullptr) fail(fiber, wrong);
   }
   fiber.products.erase(fiber.products.begin(), at);
+  // Later products with these accumulators are still in flight: the first of them starts from what is there now.
+  for (auto next = fiber.products.begin(); next != fiber.products.end(); ++next) {
+    const Product& product = next->product;
+    const auto same = [&](const PendingProduct& earlier) { return earlier.product.d == product.d; };
+    if (!product.accumulates || !next->before.empty() || std::any_of(fiber.products.begin(), next, same)) continue;
+    const auto count = static_cast<std::size_t>(product.n / 2);
+    next->before.assign(product.d, product.d + count);
+    std::fill_n(product.d, count, std::numeric_limits<float>::quiet_NaN());
+  }
 }
 
 }  // namespace tunesmith::host
