@@ -8,8 +8,8 @@
 
 namespace tunesmith {
 
-/// load_tile() into the shared memory of every block of the cluster whose bit is set in `ranks`, at the same address of each.
-/// The barrier at the address of `barrier` in each of these blocks counts the bytes of the full box.
+/// load_tile() into the shared memory of every block of the cluster whose bit is set in `ranks`, at the same address of
+/// each. The barrier at the address of `barrier` in each of these blocks counts the bytes of the full box.
 __device__ __forceinline__ void load_tile_multicast(uint32 to, const TensorMap& map, uint32 barrier, L2Hint hint,
                                                     uint32 ranks, int x0, int x1, int x2, int x3) {
   asm volatile(

@@ -20,16 +20,16 @@ struct WgmmaTransposed;
                : d_operands()                                                                         \
                : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(static_cast<int>(b_order))    \
                : "memory")
-#define TUNESMITH_WGMMA_TRANSPOSED(n, d_text, d_operands, i0, i1, i2, i3)                                  \
-  template <>                                                                                              \
-  struct WgmmaTransposed<n> {                                                                              \
-    template <typename T, Innermost b_order>                                                               \
+#define TUNESMITH_WGMMA_TRANSPOSED(n, d_text, d_operands, i0, i1, i2, i3)                                     \
+  template <>                                                                                                 \
+  struct WgmmaTransposed<n> {                                                                                 \
+    template <typename T, Innermost b_order>                                                                  \
     __device__ __forceinline__ static void multiply(float (&d)[n / 2], uint64 a, uint64 b, bool accumulate) { \
-      if constexpr (is_same<T, bf16>)                                                                      \
-        TUNESMITH_WGMMA_TRANSPOSED_OF("bf16", n, d_text, d_operands, i0, i1, i2, i3);                      \
-      else                                                                                                 \
-        TUNESMITH_WGMMA_TRANSPOSED_OF("f16", n, d_text, d_operands, i0, i1, i2, i3);                       \
-    }                                                                                                      \
+      if constexpr (is_same<T, bf16>)                                                                         \
+        TUNESMITH_WGMMA_TRANSPOSED_OF("bf16", n, d_text, d_operands, i0, i1, i2, i3);                         \
+      else                                                                                                    \
+        TUNESMITH_WGMMA_TRANSPOSED_OF("f16", n, d_text, d_operands, i0, i1, i2, i3);                          \
+    }                                                                                                         \
   };
 
 // clang-format off

@@ -130,11 +130,14 @@ Config ParsedProduct::complete_config(const DeviceInfo& device, const Config& pa
   ProductConfig start = default_of(device);
   if (const auto* const variant = partial.fields.find("variant"))
     if (const Variant given = read_config<ProductConfig>([&] {
-          Fields fields = ProductConfig{}.to_config().fields;
-          if (*variant == Value{std::string("wgmma")}) fields = ProductConfig{.variant = Variant::wgmma}.to_config().fields;
-          fields.set("variant", *variant);
-          return fields;
-        }()).variant; given != start.variant)
+                                Fields fields = ProductConfig{}.to_config().fields;
+                                if (*variant == Value{std::string("wgmma")})
+                                  fields = ProductConfig{.variant = Variant::wgmma}.to_config().fields;
+                                fields.set("variant", *variant);
+                                return fields;
+                              }())
+                                  .variant;
+        given != start.variant)
       start = {.variant = given};
   Config config = start.to_config();
   for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
@@ -247,7 +250,8 @@ LaunchPlan ParsedProduct::plan_of(const ProductConfig& c, const DeviceInfo& devi
   const auto map = [&](std::string_view name, std::size_t offset, DType dtype, std::int64_t cols, std::int64_t rows,
                        std::int64_t stride, std::int64_t box_rows) {
     LaunchPlan::TensorMap made;
-    made.array = static_cast<int>(std::ranges::find(plan.pointers, name, &LaunchPlan::Pointer::array) - plan.pointers.begin());
+    made.array =
+        static_cast<int>(std::ranges::find(plan.pointers, name, &LaunchPlan::Pointer::array) - plan.pointers.begin());
     made.offset = static_cast<std::uint32_t>(offset);
     made.dtype = dtype;
     made.rank = 4;

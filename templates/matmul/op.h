@@ -20,24 +20,24 @@ struct ProductArrays {
   void* c = nullptr;
 };
 
-/// A is (m, k), B is (k, n) and c is (m, n), all row-major. Sums are accumulated in float32 and rounded once; with accumulate
-/// and 16-bit c, the product and its sum with c are rounded.
+/// A is (m, k), B is (k, n) and c is (m, n), all row-major. Sums are accumulated in float32 and rounded once; with
+/// accumulate and 16-bit c, the product and its sum with c are rounded.
 struct ProductProblem {
   using Arrays = ProductArrays;
   static constexpr bool internal = true;
   static constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max() - 1023;
 
   std::int64_t m = 1, n = 1, k = 1;
-  DType dtype = DType::bf16;         ///< of a and b: f32, f16 or bf16
-  std::optional<DType> out_dtype{};  ///< of c: dtype or f32; absent: dtype
-  bool transpose_a = false;          ///< a holds (k, m)
-  bool transpose_b = false;          ///< b holds (n, k)
+  DType dtype = DType::bf16;                                                   ///< of a and b: f32, f16 or bf16
+  std::optional<DType> out_dtype{};                                            ///< of c: dtype or f32; absent: dtype
+  bool transpose_a = false;                                                    ///< a holds (k, m)
+  bool transpose_b = false;                                                    ///< b holds (n, k)
   std::optional<std::int64_t> a_row_stride{}, b_row_stride{}, c_row_stride{};  ///< elements; absent: contiguous
   std::int64_t a_alignment = 16, b_alignment = 16, c_alignment = 16;           ///< of the addresses, bytes
-  bool accumulate = false;   ///< c += instead of c =
-  bool factor = false;       ///< multiplies with a float32
-  bool row_factors = false;  ///< multiplies rows with float32 values (m)
-  bool bias = false;         ///< adds float32 values (n) to every row
+  bool accumulate = false;                                                     ///< c += instead of c =
+  bool factor = false;                                                         ///< multiplies with a float32
+  bool row_factors = false;                                                    ///< multiplies rows with float32 values (m)
+  bool bias = false;                                                           ///< adds float32 values (n) to every row
 
   constexpr std::string_view op() const noexcept { return "matmul"; }
   constexpr DType output() const noexcept { return out_dtype.value_or(dtype); }

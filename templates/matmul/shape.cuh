@@ -12,8 +12,8 @@ struct MatmulShape {
   bool factor, row_factors, bias;
 };
 
-/// c = factor row_factors[row] sum + bias[column]. The hook that others replace: a kernel that needs more of the accumulators
-/// has an epilogue of its own with the same functions.
+/// c = factor row_factors[row] sum + bias[column]. The hook that others replace: a kernel that needs more of the
+/// accumulators has an epilogue of its own with the same functions.
 template <const MatmulShape& shape>
 class LinearEpilogue {
  public:

@@ -1,5 +1,6 @@
-// Matrix products without tensor cores, for float32, any architecture, any strides and alignments. A block of 16 x 16 threads
-// computes a tile of c from float32 copies of tiles of A and B in shared memory; each thread has a square of it in registers.
+// Matrix products without tensor cores, for float32, any architecture, any strides and alignments. A block of 16 x 16
+// threads computes a tile of c from float32 copies of tiles of A and B in shared memory; each thread has a square of it in
+// registers.
 #pragma once
 
 #include "device/vector.cuh"
@@ -14,12 +15,13 @@ struct MatmulSimtConfig {
 
 /// Copies `tile` x `tile_k` elements of a matrix of rows x k to shared memory, as tile_k rows of `tile`; 0 beyond its ends.
 template <typename Element, const MatmulSimtConfig& config, bool k_innermost>
-__device__ __forceinline__ void load_simt_tile(float* to, const void* matrix, int64 row_stride, int rows, int k, int first_row,
-                                               int first_k) {
+__device__ __forceinline__ void load_simt_tile(float* to, const void* matrix, int64 row_stride, int rows, int k,
+                                               int first_row, int first_k) {
   constexpr int pad = 1;
   for (int i = thread_index(); i < config.tile * config.tile_k; i += 256) {
     // Neighbouring threads read neighbouring elements.
-    const int row = k_innermost ? i / config.tile_k : i % config.tile, at = k_innermost ? i % config.tile_k : i / config.tile;
+    const int row = k_innermost ? i / config.tile_k : i % config.tile,
+              at = k_innermost ? i % config.tile_k : i / config.tile;
     const int64 r = first_row + row, c = first_k + at;
     float value = 0.0f;
     if (r < rows && c < k) {

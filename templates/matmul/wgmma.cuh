@@ -19,8 +19,8 @@
 
 namespace tunesmith {
 
-/// Loads a block's share of A or B, `rows` of the dimension that is not k: rows of 64 elements of k, or, transposed, slabs of
-/// 64 elements with 64 rows of k.
+/// Loads a block's share of A or B, `rows` of the dimension that is not k: rows of 64 elements of k, or, transposed, slabs
+/// of 64 elements with 64 rows of k.
 template <bool k_innermost, int rows, bool multicasts>
 __device__ __forceinline__ void load_share(uint32 to, const TensorMap& map, uint32 barrier, uint32 mates, int first, int k) {
   const auto load = [&](uint32 at, int x0, int x1) {
@@ -150,7 +150,7 @@ class MatmulConsumer {
 #pragma unroll
       for (int slab = 0; slab < Tiles::tile_n / columns; ++slab) {
         const uint32 to = slabs + slot_ * Tiles::slab_bytes;
-        slot_ = slot_ + 1 == Tiles::slabs ? 0 : slot_ + 1;  // across tiles, which may have an odd number of slabs
+        slot_ = slot_ + 1 == Tiles::slabs ? 0 : slot_ + 1;   // across tiles, which may have an odd number of slabs
         if (lane == 0) store_wait_read<Tiles::slabs - 1>();  // the store of this slab before
         sync_warp();
         float values[columns / 2];

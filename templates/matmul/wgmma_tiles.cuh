@@ -61,9 +61,7 @@ struct MatmulPlace {
     return {shared.row * config.cluster_m + in_m, shared.column * config.cluster_n + in_n};
   }
   /// The blocks with the same rows, and those with the same columns, as bits.
-  __device__ __forceinline__ uint32 row_mates() const {
-    return ((1u << config.cluster_n) - 1) << (in_m * config.cluster_n);
-  }
+  __device__ __forceinline__ uint32 row_mates() const { return ((1u << config.cluster_n) - 1) << (in_m * config.cluster_n); }
   __device__ __forceinline__ uint32 column_mates() const {
     uint32 mates = 0;
 #pragma unroll

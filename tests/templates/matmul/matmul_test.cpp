@@ -40,7 +40,8 @@ TEST(MatmulHost, AgreesWithFloat64InAllLayouts) {
   HostCompiler compiler;
   std::mt19937 random(57);
   const auto any = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
-  const char* const dtypes[] = {"dtype=f32", "dtype=bf16", "dtype=f16", "dtype=bf16,out_dtype=f32", "dtype=f16,out_dtype=f32"};
+  const char* const dtypes[] = {"dtype=f32", "dtype=bf16", "dtype=f16", "dtype=bf16,out_dtype=f32",
+                                "dtype=f16,out_dtype=f32"};
   const char* const wgmma[] = {"variant=wgmma,consumers=1,tile_n=64,stages=2,cluster_m=1",
                                "variant=wgmma,consumers=2,tile_n=128,stages=3,cluster_m=2,group=1",
                                "variant=wgmma,consumers=2,tile_n=128,stages=2,cluster_n=2,cluster_m=1",
@@ -59,9 +60,9 @@ TEST(MatmulHost, AgreesWithFloat64InAllLayouts) {
     fields += ",a_row_stride=" + std::to_string((ta ? m : k) + pad) + ",c_row_stride=" + std::to_string(n + pad);
     for (const char* option : {"accumulate", "factor", "row_factors", "bias"})
       if (any(0, 2) == 0) fields += std::string(",") + option + "=1";
-    cases.push_back(test::case_of("matmul", fields, device.info(),
-                                  tensor_cores ? wgmma[i / 2 % std::size(wgmma)]
-                                               : (i % 4 == 1 ? "variant=simt,tile=32,tile_k=8" : "variant=simt")));
+    cases.push_back(test::case_of(
+        "matmul", fields, device.info(),
+        tensor_cores ? wgmma[i / 2 % std::size(wgmma)] : (i % 4 == 1 ? "variant=simt,tile=32,tile_k=8" : "variant=simt")));
   }
   std::vector<CompileRequest> requests;
   for (const test::Case& c : cases)
