@@ -146,8 +146,8 @@ class Trials {
   }
 
  private:
-  /// Bounds the error of a sum of k products of normal numbers. Tensor cores truncate: each addition of a group of at least 8
-  /// products loses up to a unit of a float32 partial sum, which is a few times sqrt(k), always in the same direction.
+  /// Bounds the error of a sum of k products of normal numbers. Tensor cores truncate: each addition of a group of at
+  /// least 8 products loses up to a unit of a float32 partial sum, a few times sqrt(k), always in the same direction.
   double sum_error() const {
     const auto k = static_cast<double>(p_.k);
     return (k / 8 + 16) * 0x1p-23 * 4 * std::sqrt(k);
