@@ -167,7 +167,8 @@ void check_gradient(const Settings& settings, std::span<const HostArray> arrays,
     allowance += std::fabs(dlse) * ((errors.relative + 4 * reference.logit_error) * p * slope_here +
                                     (settings.softcap != 0 ? cancelled * p : errors.negligible) * settings.scale);
     // The slope multiplies products that may be denormal numbers: of the upstream gradient with p, and with a class weight.
-    allowance += errors.denormal * (2 + std::fabs(w)) * settings.scale;
+    // The upstream gradient is a quotient that may be one, too.
+    allowance += errors.denormal * (2 + std::fabs(w) + most) * settings.scale;
     comparison.compare(at("dlogits", index, c), found, value, static_cast<double>(allowance), shape.output);
   }
 }
@@ -230,6 +231,11 @@ void check_row(const Settings& settings, std::span<const HostArray> arrays, std:
   if (settings.writes_loss()) {
     const auto found = [&](const char* array) { return read_element(settings.number(), find(arrays, array)->data, index); };
     comparison.compare(at("lse", index), found("lse"), reference.lse, reference.lse_error);
+    if (settings.lse_low)
+      comparison.compare(at("lse_low", index), found("lse_low"),
+                         std::isfinite(reference.lse) ? reference.largest - found("lse") + reference.log_sum : 0,
+                         errors_of(settings).relative * (1 + static_cast<double>(std::fabs(reference.log_sum))) +
+                             2 * reference.logit_error);
     if (!settings.reduced()) {
       comparison.compare(at("loss", index), found("loss"), reference.loss, reference.loss_error);
       if (settings.z_loss != 0)

@@ -17,10 +17,12 @@ namespace tunesmith {
 /// keeps it: every row needs their ratio.
 template <const CrossEntropyOptions& options>
 struct WithoutUpstream {
-  static constexpr CrossEntropyOptions value = {
-      options.scaled,        options.softcap,       options.smoothing,    options.weights, options.z_loss,
-      options.nll,           options.argmax,        options.gradient,     options.shard,   options.reduced,
-      two_divisors<options>, options.count_correct, options.check_targets};
+  static __device__ constexpr CrossEntropyOptions of(CrossEntropyOptions all) {
+    all.mean = two_divisors<options>;
+    all.upstream = Upstream::none;
+    return all;
+  }
+  static constexpr CrossEntropyOptions value = of(options);
 };
 
 /// The producer's information about a row.
