@@ -131,6 +131,11 @@ RowReference<Real> reference_of(const Settings& settings, std::span<const HostAr
   out.sum_excluding_max = static_cast<Real>(sum_excluding_max);
   out.below = static_cast<Real>(below);
   out.weights = static_cast<Real>(weights);
+  const auto overflows = [&](long double finite) {
+    return std::isfinite(finite) && std::isinf(in_range<long double>(settings.number(), finite));
+  };
+  out.smoothing_overflows = settings.label_smoothing != 0 &&
+                            (overflows(out.largest) || overflows(below) || (std::isnan(below) && !std::isnan(out.largest)));
   complete(settings, row, row.target_weight, out);
   return out;
 }
