@@ -26,6 +26,7 @@ double error_of(DType dtype, double result, double reference, double slack) {
   const double expected = std::fabs(reference) >= most ? std::copysign(INFINITY, reference) : reference;
   if (std::isinf(expected) || std::isinf(result)) {
     if (expected == result) return 0;
+    if (std::isinf(reference)) return INFINITY;
     const double finite = std::isinf(result) ? std::copysign(most, result) : result;
     return std::fabs(finite - reference) <= slack ? 0 : INFINITY;
   }

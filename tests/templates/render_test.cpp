@@ -195,15 +195,15 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 // A generated source is read: it holds what its kernels reach and little else. Decoding has 90 lines for the view of K and V
-// that a paged cache replaces.
+// that a paged cache replaces, and losses have 20 for lse_low.
 TEST(Render, StaysWithinItsBudgetOfLines) {
   struct Budget {
     const char *op, *problem;
     std::size_t lines;
   };
   const Budget budgets[] = {{"softmax", "rows=4096,cols=32000,dtype=bf16", 1350},
-                            {"cross_entropy", "rows=8192,cols=32000,dtype=bf16", 1770},
-                            {"cross_entropy", "rows=4096,cols=128256,dtype=bf16", 1800},  // two kernels
+                            {"cross_entropy", "rows=8192,cols=32000,dtype=bf16", 1795},
+                            {"cross_entropy", "rows=4096,cols=128256,dtype=bf16", 1825},  // two kernels
                             {"attention", "batch=2,heads=16,seq_q=4096,head_dim=128,dtype=bf16", 2400},
                             {"attention", "batch=2,heads=16,seq_q=1,seq_kv=4096,head_dim=128,dtype=bf16", 1900}};
   for (const Budget& budget : budgets) {
