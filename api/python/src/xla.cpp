@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <xla/ffi/api/ffi.h>
 
 #include <array>
 #include <atomic>
@@ -12,7 +13,6 @@
 #include <vector>
 
 #include "api/python/src/engine.h"
-#include "xla/ffi/api/ffi.h"
 
 namespace tunesmith::python {
 
