@@ -1,5 +1,5 @@
 # Shortcuts for scripts/ and the presets of CMakePresets.json. Builds are in build/<preset>/.
-.PHONY: help setup build demo test test-release test-torch torture asan tsan wheel bench format clean
+.PHONY: help setup build demo docs test test-release test-torch torture asan tsan wheel bench format clean
 
 help: ## show this list
 	@awk -F ':|## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$3}' Makefile
@@ -12,6 +12,10 @@ build: setup ## build the release preset
 
 demo: build ## run and check the main features, on a GPU or on the CPU
 	@scripts/demo.sh build/release
+
+docs: ## build the documentation's site in build/docs/site: guides, course, C++ and Python reference
+	@scripts/setup.sh docs
+	@scripts/docs.sh
 
 test: ## build with warnings as errors and run all tests
 	@scripts/setup.sh tests

@@ -7,6 +7,7 @@
 
 #include "bench/gpu.h"
 #include "bench/register.h"
+#include "tuner/products.h"
 #include "tunesmith/buffer.h"
 #include "tunesmith/linear_cross_entropy.h"
 
@@ -19,37 +20,41 @@ class ThreeProducts {
   ThreeProducts(Engine& engine, const LinearCrossEntropyProblem& problem)
       : library_(engine.parts().matmul()),
         logits_(engine, static_cast<std::size_t>(problem.tokens * problem.vocab_size * size_of(problem.dtype))),
-        workspace_(engine, library_->workspace_bytes()),
-        scalars_(engine, 2 * sizeof(float)) {
-    const float values[] = {0, 1};
-    scalars_.copy_from_host(values, sizeof values);
+        workspace_(engine, library_->workspace_bytes()) {
+    const auto prepare = [&](const MatmulProblem& product) {
+      return choose_product(*library_, product, *engine.parts().device, *engine.parts().cache, {.measure_s = 5});
+    };
     MatmulProblem product;
+    product.factors.emplace();
+    product.workspace_bytes = library_->workspace_bytes();
     product.dtype = product.out_dtype = problem.dtype;
     product.m = problem.tokens;
     product.n = product.c_row_stride = problem.vocab_size;
     product.k = product.a_row_stride = product.b_row_stride = problem.hidden_size;
     product.transpose_b = true;
-    logits_product_ = library_->prepare(product);
+    logits_product_ = prepare(product);
     product.n = product.c_row_stride = problem.hidden_size;
     product.k = product.a_row_stride = problem.vocab_size;
     product.transpose_b = false;
-    dhidden_product_ = library_->prepare(product);
+    dhidden_product_ = prepare(product);
     product.m = problem.vocab_size;
     product.k = problem.tokens;
     product.transpose_a = true;
-    dweight_product_ = library_->prepare(product);
+    dweight_product_ = prepare(product);
   }
 
   void enqueue(const LinearCrossEntropyArrays& arrays, Stream stream) const {
-    const auto* const zero = static_cast<const float*>(scalars_.data());
-    logits_product_->enqueue({arrays.hidden, arrays.weight, logits_.data(), zero + 1, zero, workspace_.data()}, stream);
-    dhidden_product_->enqueue({logits_.data(), arrays.weight, arrays.dhidden, zero + 1, zero, workspace_.data()}, stream);
-    dweight_product_->enqueue({logits_.data(), arrays.hidden, arrays.dweight, zero + 1, zero, workspace_.data()}, stream);
+    const auto enqueue = [&](const PreparedMatmul& product, const void* a, const void* b, void* c) {
+      product.enqueue({a, b, c, nullptr, nullptr, workspace_.data()}, stream);
+    };
+    enqueue(*logits_product_, arrays.hidden, arrays.weight, logits_.data());
+    enqueue(*dhidden_product_, logits_.data(), arrays.weight, arrays.dhidden);
+    enqueue(*dweight_product_, logits_.data(), arrays.hidden, arrays.dweight);
   }
 
  private:
   std::shared_ptr<MatmulLibrary> library_;
-  DeviceBuffer logits_, workspace_, scalars_;
+  DeviceBuffer logits_, workspace_;
   std::unique_ptr<PreparedMatmul> logits_product_, dhidden_product_, dweight_product_;
 };
 
@@ -94,7 +99,7 @@ void run(benchmark::State& state, Engine& engine, LinearCrossEntropyProblem prob
 }  // namespace
 
 void register_linear_cross_entropy(Engine& engine) {
-  for (const std::int64_t memory_mib : {512, 1024, 4096})
+  for (const std::int64_t memory_mib : {512, 1126, 4096})
     for (const bool f32_dweight : {false, true}) {
       LinearCrossEntropyProblem problem;
       problem.tokens = 8192;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/against_copy.h"
-#include "templates/row_program/programs.h"
+#include "templates/row_program/language/programs.h"
 #include "tunesmith/row_program.h"
 #include "tunesmith/softmax.h"
 

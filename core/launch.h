@@ -41,6 +41,9 @@ struct LaunchPlan {
     bool written = false;
     bool optional = false;  ///< may be nullptr
     int in_place_of = -1;   ///< position of the input that this output may equal; otherwise arrays must not overlap
+    /// The array has gaps: its elements are in the first block_bytes of every period_bytes. Another array with the same
+    /// period may lie in the gaps, such as values between the keys of a cache. 0: no gaps.
+    std::int64_t period_bytes = 0, block_bytes = 0;
   };
 
   /// A CUtensorMap in the parameter block: describes an array of up to five dimensions for TMA (sm_90 and later). It is

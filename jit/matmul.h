@@ -5,11 +5,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tunesmith/types.h"
 
 namespace tunesmith {
+
+/// Factors of a product that the host knows.
+struct MatmulFactors {
+  float alpha = 1, beta = 0;
+  bool operator==(const MatmulFactors&) const = default;
+};
 
 /// c = alpha * A B + beta * c [+ bias] with A (m, k), B (k, n), c (m, n), all row-major, accumulated in float32 and rounded
 /// once to out_dtype. If beta is 0, c is not read.
@@ -23,6 +32,9 @@ struct MatmulProblem {
   DType dtype = DType::f32;          ///< of a and b: f32, f16 or bf16
   DType out_dtype = DType::f32;      ///< of c: the same as `dtype`, or f32
   bool bias = false;                 ///< adds a vector (n) of out_dtype to every row
+  /// alpha and beta. Without a value, they are in device memory (MatmulArrays).
+  std::optional<MatmulFactors> factors;
+  std::size_t workspace_bytes = 0;  ///< that an algorithm may use; see MatmulLibrary::workspace_bytes()
   /// Alignment of the addresses in bytes: a power of two, at most 16.
   std::int64_t a_alignment = 16, b_alignment = 16, c_alignment = 16, bias_alignment = 16;
 
@@ -37,14 +49,15 @@ struct MatmulProblem {
   }
 };
 
-/// Device addresses of one product. alpha and beta are float32 scalars in device memory.
+/// Device addresses of one product. alpha and beta are float32 scalars in device memory, or nullptr if the problem has
+/// factors.
 struct MatmulArrays {
   const void* a = nullptr;
   const void* b = nullptr;
   void* c = nullptr;
   const float* alpha = nullptr;
   const float* beta = nullptr;
-  void* workspace = nullptr;  ///< MatmulLibrary::workspace_bytes() bytes, 256-byte aligned; in use until the product is done
+  void* workspace = nullptr;   ///< MatmulProblem::workspace_bytes bytes, 256-byte aligned; in use until the product is done
   const void* bias = nullptr;  ///< (n), if the product has a bias
 };
 
@@ -61,8 +74,13 @@ class PreparedMatmul {
 class MatmulLibrary {
  public:
   virtual ~MatmulLibrary() = default;
-  /// Chooses an algorithm. Throws Error(unsupported) if the library has none for this product on this device.
-  virtual std::unique_ptr<PreparedMatmul> prepare(const MatmulProblem& problem) = 0;
+  /// Returns the product with at most `most` (>= 1) different algorithms, those that the library expects to be fast first:
+  /// the same list for the same library, device and arguments. Throws Error(unsupported) if the library has none for this
+  /// product on this device.
+  virtual std::vector<std::unique_ptr<PreparedMatmul>> prepare(const MatmulProblem& problem, int most) = 0;
+  /// Returns the product with the algorithm that the library prefers. Throws the same.
+  std::unique_ptr<PreparedMatmul> prepare(const MatmulProblem& problem) { return std::move(prepare(problem, 1).front()); }
+  /// Returns the workspace beyond which products do not become faster.
   virtual std::size_t workspace_bytes() const noexcept = 0;
   /// Returns the library's name and version: "cublasLt 13.0.2" or "host".
   virtual std::string identity() const = 0;

@@ -2,7 +2,7 @@
 # gpu_tests.sh BUILD_FOLDER [options of GoogleTest]: runs every test program with the label gpu, also where CTest cannot: on
 # a machine that the build was carried to (scripts/pack.sh). Lists skipped and failed tests. The last line is "N passed, N
 # failed, N skipped"; fails if a test failed or none ran. Each program runs as GPU_TESTS_SHARDS processes that share its
-# tests (default 1), GPU_TESTS_JOBS processes at a time (default: one for two processors). The processes take the GPUs of the
+# tests (default 6), GPU_TESTS_JOBS processes at a time (default: one for each processor). The processes take the GPUs of the
 # machine, or those in CUDA_VISIBLE_DEVICES, in turn, so that each sees one. Programs of `alone` run after all others: other
 # processes on the GPU would take the time in which cli_gpu_test tunes, and low_memory_gpu_test fills the GPU's memory. What
 # is unfinished after GPU_TESTS_TIMEOUT seconds (default 1800) is ended and has failed.
@@ -21,7 +21,7 @@ programs=("$build"/tests/*_gpu_test)
 # As under CTest: tests that tune must not find their problems tuned.
 export TUNESMITH_SYSTEM_CACHE=
 end=$((EPOCHSECONDS + ${GPU_TESTS_TIMEOUT:-1800}))
-export GTEST_TOTAL_SHARDS=${GPU_TESTS_SHARDS:-1}
+export GTEST_TOTAL_SHARDS=${GPU_TESTS_SHARDS:-6}
 gpus=${CUDA_VISIBLE_DEVICES:-$(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null | paste -sd, || true)}
 IFS=, read -ra gpus <<<"${gpus:-0}"
 logs=$(mktemp -d)
@@ -48,7 +48,7 @@ for program in "${programs[@]}"; do
   for ((shard = 0; shard < GTEST_TOTAL_SHARDS; ++shard)); do
     printf '%s\0' "$logs" "$shard" "${gpus[processes++ % ${#gpus[@]}]}" "$program" "$@"
   done
-done | xargs --no-run-if-empty -0 -n $((4 + $#)) -P "${GPU_TESTS_JOBS:-$((($(nproc) + 1) / 2))}" bash -c 'run "$@"' run
+done | xargs --no-run-if-empty -0 -n $((4 + $#)) -P "${GPU_TESTS_JOBS:-$(nproc)}" bash -c 'run "$@"' run
 for program in "${alone[@]}"; do
   [[ ! -x $build/tests/$program ]] ||
     GTEST_TOTAL_SHARDS=1 TUNESMITH_FULL_MEMORY=1 run "$logs" 0 "${gpus[0]}" "$build/tests/$program" "$@"

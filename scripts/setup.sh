@@ -5,6 +5,7 @@
 #   2. Python wheels in .deps/: clang-tidy 23, which no release has, and NVRTC if there is no CUDA toolkit. NVRTC needs no GPU
 #      and no driver.
 #   3. With the argument `tests`, on Debian, a browser without a window, for one test. It is optional.
+#   4. With the argument `docs`, Doxygen.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -138,3 +139,4 @@ at_least "$gcc_version" 12 || fail "g++ $gcc_version found at $(command -v g++);
 have_nvrtc || install_nvrtc
 [[ -x $clang_tidy ]] || install_clang_tidy
 [[ ${1:-} != tests ]] || install_browser
+[[ ${1:-} != docs ]] || command -v doxygen >/dev/null || install_packages doxygen

@@ -10,11 +10,14 @@
 #include "templates/cross_entropy/finalize_op.h"
 #include "templates/cross_entropy/op.h"
 #include "templates/cross_entropy/upstream_op.h"
+#include "templates/kv_append/op.h"
+#include "templates/matmul/op.h"
 #include "templates/op.h"
 #include "templates/rms_norm/op.h"
+#include "templates/row_program/language/programs.h"
 #include "templates/row_program/op.h"
-#include "templates/row_program/programs.h"
 #include "templates/row_program/shipped_op.h"
+#include "templates/scale/op.h"
 #include "templates/softmax/op.h"
 #include "tunesmith/error.h"
 
@@ -34,11 +37,14 @@ std::span<const Op* const> all_ops() {
   static const RowProgramOp row_program;
   static const AttentionOp attention;
   static const AttentionBackwardOp attention_backward;
+  static const KvAppendOp kv_append;
   static const CopyOp copy;
+  static const ScaleOp scale;
+  static const MatmulOp matmul;
   static const auto ops = std::to_array<const Op*>(
       {&softmax, &log_softmax, &softmax_backward, &log_softmax_backward, &cross_entropy, &cross_entropy_backward,
        &cross_entropy_shard, &cross_entropy_combine, &cross_entropy_divisor, &cross_entropy_upstream, &cross_entropy_reduce,
-       &rms_norm, &row_program, &attention, &attention_backward, &copy});
+       &rms_norm, &row_program, &attention, &attention_backward, &kv_append, &copy, &scale, &matmul});
   return ops;
 }
 

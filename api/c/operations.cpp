@@ -83,7 +83,8 @@ const std::vector<std::string>& operation_names() {
 void require_operation(const std::string& name) {
   const std::vector<std::string>& names = operation_names();
   if (std::ranges::find(names, name) != names.end()) return;
-  if (std::ranges::find(shipped_program_ops(), name, &Op::name) != shipped_program_ops().end()) return;
+  for (const std::span<const Op* const> ops : {all_ops(), shipped_program_ops()})  // also internal ones
+    if (std::ranges::find(ops, name, &Op::name) != ops.end()) return;
   std::string known;
   for (const std::string& each : names) known += (known.empty() ? "" : ", ") + each;
   throw Error(ErrorCode::invalid_argument, "op is '", name, "'; allowed: ", known,

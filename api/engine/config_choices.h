@@ -66,6 +66,9 @@ class ConfigChoices {
   /// itself is wrong, and the exceptions of EngineOptions::progress.
   Choice choose(const PlanRequest& request, Phases& phases);
 
+  /// Starts tuning that is no plan's own, such as of a library's matrix product, if the engine's share of time allows it.
+  std::optional<TuneShare::Run> try_start_tuning() { return share_.try_start(); }
+
   /// Counts a use of a plan with counts_uses. Returns true if its n_cols is used often enough for a kernel of its own and
   /// `stream` is not being captured: the plan is forgotten then, and the next choose() for its problem selects that kernel.
   bool outgrows_capacity(const Plan::State& plan, Stream stream);

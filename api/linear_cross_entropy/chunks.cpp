@@ -42,10 +42,16 @@ bool has_scaled_weight(const LinearCrossEntropyProblem& problem) noexcept {
   return problem.reduction == Reduction::mean && problem.class_weight && problem.z_loss > 0;
 }
 
+bool scales_dlogits(const LinearCrossEntropyProblem& problem) noexcept {
+  const bool has_factor = problem.reduction == Reduction::mean || (problem.reduction == Reduction::sum && problem.dloss);
+  return has_gradient(problem) && has_factor && !problem.dlse && problem.dtype != DType::f16;
+}
+
 LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul_workspace_bytes) {
   constexpr std::int64_t line = 256;
   const bool separate = has_separate_dlogits(problem);
   LinearChunks chunks;
+  chunks.matmul_bytes = std::min(matmul_workspace_bytes, static_cast<std::size_t>(problem.memory_bytes) / 16 / line * line);
   chunks.row_stride = rounded_up(problem.vocab_size, 64);
   const std::int64_t logits_row = chunks.row_stride * size_of(problem.f32_logits ? DType::f32 : problem.dtype);
   const std::int64_t dlogits_row = separate ? chunks.row_stride * size_of(problem.dtype) : 0;
@@ -56,8 +62,8 @@ LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul
   const std::int64_t weights = has_scaled_weight(problem) ? rounded_up(problem.vocab_size * 4, line) : 0;
   const std::int64_t dlse = problem.dlse ? rounded_up(problem.tokens * 4, line) : 0;
   const std::int64_t dloss = !problem.dlse ? 0 : has_row_dloss(problem) ? dlse : line;
-  const std::int64_t fixed = 3 * line + weights + losses + z_losses + dlse + dloss +
-                             rounded_up(static_cast<std::int64_t>(matmul_workspace_bytes), line);
+  const std::int64_t fixed =
+      3 * line + weights + losses + z_losses + dlse + dloss + static_cast<std::int64_t>(chunks.matmul_bytes);
   const auto bytes_of = [&](std::int64_t tokens) {
     return fixed + (problem.dlse ? 2 : 1) * rounded_up(tokens * 4, line) + rounded_up(tokens * logits_row, line) +
            tokens * dlogits_row;
@@ -92,7 +98,7 @@ LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul
   chunks.dlse = place(dlse);
   chunks.lse = place(chunks.chunk_tokens * 4);
   chunks.nll = problem.dlse ? place(chunks.chunk_tokens * 4) : 0;
-  chunks.matmul = place(static_cast<std::int64_t>(matmul_workspace_bytes));
+  chunks.matmul = place(static_cast<std::int64_t>(chunks.matmul_bytes));
   chunks.logits = place(chunks.chunk_tokens * logits_row);
   chunks.dlogits = separate ? place(chunks.chunk_tokens * dlogits_row) : chunks.logits;
   chunks.bytes = static_cast<std::size_t>(at);

@@ -22,7 +22,7 @@ struct LinearChunks {
   std::size_t dloss = 0, dlse = 0;              ///< f32 (1) or (tokens), and (tokens): divided by factor, with dlse
   std::size_t lse = 0;                          ///< f32 (chunk_tokens), used if the caller does not request lse
   std::size_t nll = 0;                          ///< the same for nll, with dlse
-  std::size_t matmul = 0;                       ///< workspace of the matrix products
+  std::size_t matmul = 0, matmul_bytes = 0;     ///< workspace of the matrix products and its size
   std::size_t logits = 0;
   std::size_t dlogits = 0;  ///< the same as logits unless those are f32 and the gradient is not
   std::size_t bytes = 0;    ///< total size
@@ -41,7 +41,12 @@ bool has_separate_dlogits(const LinearCrossEntropyProblem& problem) noexcept;
 /// of tokens and the other terms by the weights of the targets; with scaled weights one divisor serves both.
 bool has_scaled_weight(const LinearCrossEntropyProblem& problem) noexcept;
 
-/// Computes the chunks. Throws Error(invalid_argument) if a chunk of one token exceeds memory_bytes.
+/// Reports whether the gradient of the logits includes the upstream gradient and the divisor of the mean, so that the matrix
+/// products have the factor 1. In f16 it would underflow; the products multiply with the factor.
+bool scales_dlogits(const LinearCrossEntropyProblem& problem) noexcept;
+
+/// Computes the chunks. Matrix products get at most `matmul_workspace_bytes`, and at most a sixteenth of memory_bytes.
+/// Throws Error(invalid_argument) if a chunk of one token exceeds memory_bytes.
 LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul_workspace_bytes);
 
 }  // namespace tunesmith

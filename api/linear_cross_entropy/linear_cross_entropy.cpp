@@ -122,7 +122,7 @@ void LinearCrossEntropy::State::launch_chunk(const LinearChunk& chunk, std::int6
   void *const logits = workspace + chunks.logits, *const dlogits = workspace + chunks.dlogits;
   void* const scratch = workspace + chunks.matmul;
 
-  chunk.logits->enqueue({hidden, arrays.weight, logits, one(), zero(), scratch, arrays.bias}, stream);
+  chunk.logits->enqueue({hidden, arrays.weight, logits, nullptr, nullptr, scratch, arrays.bias}, stream);
 
   const float* const z_losses = each && arrays.z_loss != nullptr ? arrays.z_loss : floats_at(chunks.z_losses);
   const void* const targets = part(arrays.targets, first, size_of(problem.target_dtype));
@@ -134,6 +134,7 @@ void LinearCrossEntropy::State::launch_chunk(const LinearChunk& chunk, std::int6
   list.add(targets);
   list.add_if(problem.class_weight, weight);
   list.add_if(has_row_dloss(problem) && !problem.dlse, part(arrays.dloss, first, 4));
+  list.add_if(scales_dlogits(problem), scale);
   list.add((each ? arrays.loss : floats_at(chunks.losses)) + first);
   list.add(lse);
   list.add_if(problem.z_loss > 0, z_losses + first);
@@ -155,14 +156,17 @@ void LinearCrossEntropy::State::launch_chunk(const LinearChunk& chunk, std::int6
     chunk.cross_entropy_backward->launch(backward.span(), stream);
   }
 
-  const float* const sum_before = first == 0 ? zero() : one();
+  const bool is_first = first == 0;
+  const float* const sum_before = is_first ? zero() : one();
   if (problem.dhidden)
     chunk.dhidden->enqueue(
         {dlogits, arrays.weight, part(arrays.dhidden, first * problem.hidden_size, size_of(problem.dtype)), scale, zero(),
          scratch},
         stream);
-  if (problem.dweight) chunk.dweight->enqueue({dlogits, hidden, arrays.dweight, scale, sum_before, scratch}, stream);
-  if (problem.dbias) chunk.dbias->enqueue({ones(), dlogits, arrays.dbias, scale, sum_before, scratch}, stream);
+  if (problem.dweight)
+    chunk.dweight.of_chunk(is_first).enqueue({dlogits, hidden, arrays.dweight, scale, sum_before, scratch}, stream);
+  if (problem.dbias)
+    chunk.dbias.of_chunk(is_first).enqueue({ones(), dlogits, arrays.dbias, scale, sum_before, scratch}, stream);
 }
 
 void LinearCrossEntropy::State::launch(const LinearCrossEntropyArrays& arrays, std::byte* workspace, Stream stream) const {

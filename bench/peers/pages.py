@@ -63,6 +63,11 @@ def generated(root, digests):
             for path in plot.draw([file for file in files if os.path.exists(file)], folder):
                 with open(path) as file:
                     found[os.path.join(plots, os.path.basename(path))] = file.read()
+        if sections.has_summary(source):
+            picture = os.path.join(folder, "summary.svg")
+            plot.summary(sections.summary_speeds(source), picture)
+            with open(picture) as file:
+                found[os.path.join(plots, "summary.svg")] = file.read()
     return found
 
 

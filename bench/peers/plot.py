@@ -6,6 +6,7 @@ softmax.svg and the like     GB/s over columns, a panel per dtype
 row_programs.svg             share of the copy over columns, a panel per norm
 cross_entropy.svg            share of the baseline of every shape, a panel per operation and dtype
 attention.svg                TFLOP/s over positions, a panel per head_dim and mask
+summary.svg                  every cell's speed over the alternative's, by kind of problem (by pages.py)
 
 The same JSON gives the same bytes. Needs only Python.
 """
@@ -15,7 +16,8 @@ import sys
 
 import results
 import samples
-from pictures import LEFT, PANEL, Bars, Panel, frame
+from pictures import LEFT, PANEL, Bars, Panel, Picture, frame
+from targets import geomean
 
 # colour of line and label, dashes, width
 STYLES = {"tunesmith": ("orange", "", 3.0), "triton": ("blue", "", 1.6), "triton_whole": ("blue", "", 1.6),
@@ -29,6 +31,35 @@ NORMS = ("rms_norm", "layer_norm")
 LOSSES = {"cross_entropy": "loss", "cross_entropy_fused": "loss and gradient in place", "cross_entropy_backward": "gradient"}
 BARS = {"tunesmith": "orange", "triton": "blue", "compile": "green", "torch": "pale-grey", "quack": "purple",
         "liger": "pale-purple"}
+
+
+def summary(rows, path):
+    """Draws a line of dots per (problem, alternative, speeds over the alternative's): a dot per cell, a bar at their mean."""
+    left, right, top, step = 330, 880, 72, 34
+    low, high = math.log2(0.85), math.log2(max(max(values) for _, _, values in rows) * 1.05)
+    picture = Picture(right + 20, top + step * len(rows) + 30)
+    picture.head("Speed over the alternative's")
+    bottom = top + step * len(rows) - 10
+
+    def x(value):
+        return left + (right - left) * (math.log2(value) - low) / (high - low)
+
+    for tick in (1, 1.5, 2, 3, 4, 6, 8, 12, 16):
+        if math.log2(tick) <= high:
+            picture.line([(x(tick), top - 18), (x(tick), bottom)], *(("baseline", 3.0) if tick == 1 else ("faint", 1.0)))
+            picture.text(x(tick), bottom + 18, f"{tick:g}", anchor="middle")
+    for number, (problem, alternative, values) in enumerate(rows):
+        y = top + step * number
+        picture.text(left - 16, y, problem, anchor="end", size=12, bold=True)
+        picture.text(left - 16, y + 13, f"over {alternative}", "note", 10, anchor="end")
+        for value in sorted(values):
+            picture.dot(x(max(value, 2**low)), y, 3.0, "pale-purple")
+        mean = x(geomean(values))
+        picture.line([(mean, y - 10), (mean, y + 10)], "orange", 4.0)
+        picture.text(mean + 6, y - 5, f"{geomean(values):.2f}", "orange", 11, bold=True)
+    picture.notes("One dot per measured problem; the bar is their geometric mean; right of 1, Tunesmith is faster. GPUs and "
+                  "commits: the README's table.")
+    picture.save(path, "Speed over the alternative's, by kind of problem")
 
 
 def by_dtype(cells):

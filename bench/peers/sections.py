@@ -140,13 +140,22 @@ SUMMARY = (
 )
 
 
+def has_summary(source):
+    return all(source.has(row[2]) for row in SUMMARY)
+
+
+def summary_speeds(source):
+    """Returns the problem, the alternative and the speed over the alternative's of every cell, for each row of SUMMARY."""
+    return [(problem, alternative, [value(cell) for cell in source.cells(name) if applies(cell)])
+            for problem, alternative, name, applies, value in SUMMARY]
+
+
 def summary(source):
     """The README's table: speed over the alternative's, mean and lowest."""
     rows = []
     gpus = sorted({source.run(row[2])["gpu"] for row in SUMMARY})
-    for problem, alternative, name, applies, value in SUMMARY:
+    for (_, _, name, applies, _), (problem, alternative, chosen) in zip(SUMMARY, summary_speeds(source)):
         cells = [cell for cell in source.cells(name) if applies(cell)]
-        chosen = [value(cell) for cell in cells]
         on = "" if len(gpus) == 1 else source.run(name)["gpu"].split()[1] + ", "  # such as H100 of "NVIDIA H100 80GB HBM3"
         rows.append([problem, alternative, f"**{geomean(chosen):.2f}**", f"{min(chosen):.2f}", str(len(chosen)),
                      on + states_of(source, name, cells)])

@@ -43,17 +43,17 @@ class Owned {
   Object object_ = nullptr;
 };
 
-/// cuBLASLt is column-major and reads a row-major array as its transpose. So c = A B is computed as c^T = B^T A^T, with the
-/// operands swapped.
-class CublasLtMatmul final : public PreparedMatmul {
+/// The description of a product, which its algorithms share. cuBLASLt is column-major and reads a row-major array as its
+/// transpose. So c = A B is computed as c^T = B^T A^T, with the operands swapped.
+class DescribedMatmul {
  public:
-  CublasLtMatmul(const CudaDevice& device, const CublasLtLibrary& library, cublas_lt::Handle handle,
-                 const MatmulProblem& problem, std::size_t workspace_bytes)
+  DescribedMatmul(const CudaDevice& device, const CublasLtLibrary& library, cublas_lt::Handle handle,
+                  const MatmulProblem& problem)
       : device_(device),
         library_(library),
         handle_(handle),
         doing_("multiplying " + problem.text()),
-        has_bias_(problem.bias),
+        problem_(problem),
         description_(library->description_destroy),
         first_(library->layout_destroy),
         second_(library->layout_destroy),
@@ -64,7 +64,7 @@ class CublasLtMatmul final : public PreparedMatmul {
     const auto operation = [](bool transpose) {
       return transpose ? cublas_lt::Operation::transpose : cublas_lt::Operation::none;
     };
-    set(DescriptionAttribute::pointer_mode, cublas_lt::PointerMode::device);
+    set(DescriptionAttribute::pointer_mode, problem.factors ? cublas_lt::PointerMode::host : cublas_lt::PointerMode::device);
     set(DescriptionAttribute::transpose_a, operation(problem.transpose_b));
     set(DescriptionAttribute::transpose_b, operation(problem.transpose_a));
     lay_out(first_, type, problem.transpose_b ? problem.n : problem.k, problem.transpose_b ? problem.k : problem.n,
@@ -77,20 +77,47 @@ class CublasLtMatmul final : public PreparedMatmul {
       // The heuristic reads the alignment of the bias from its address.
       set(DescriptionAttribute::bias, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(problem.bias_alignment)));
     }
-    choose(problem, workspace_bytes);
   }
 
-  void enqueue(const MatmulArrays& arrays, Stream stream) const override {
+  /// Returns at least one algorithm and at most `most`.
+  std::vector<cublas_lt::HeuristicResult> algorithms(int most) const {
+    Owned<cublas_lt::Preference> preference(library_->preference_destroy);
+    check(library_->preference_create(preference.address()), "cublasLtMatmulPreferenceCreate");
+    const auto prefer = [&](PreferenceAttribute attribute, auto value) {
+      check(library_->preference_set(preference.get(), attribute, &value, sizeof value),
+            "cublasLtMatmulPreferenceSetAttribute");
+    };
+    prefer(PreferenceAttribute::max_workspace_bytes, std::uint64_t{problem_.workspace_bytes});
+    prefer(PreferenceAttribute::reduction_scheme_mask, cublas_lt::reduction_in_compute_type);
+    prefer(PreferenceAttribute::min_alignment_a_bytes, static_cast<std::uint32_t>(problem_.b_alignment));
+    prefer(PreferenceAttribute::min_alignment_b_bytes, static_cast<std::uint32_t>(problem_.a_alignment));
+    prefer(PreferenceAttribute::min_alignment_c_bytes, static_cast<std::uint32_t>(problem_.c_alignment));
+    prefer(PreferenceAttribute::min_alignment_d_bytes, static_cast<std::uint32_t>(problem_.c_alignment));
+    std::vector<cublas_lt::HeuristicResult> found(static_cast<std::size_t>(std::max(most, 1)));
+    int count = 0;
+    check(library_->get_heuristic(handle_, description_.get(), first_.get(), second_.get(), result_.get(), result_.get(),
+                                  preference.get(), static_cast<int>(found.size()), found.data(), &count),
+          "cublasLtMatmulAlgoGetHeuristic");
+    found.resize(static_cast<std::size_t>(std::max(count, 0)));
+    const cublas_lt::Status failure = found.empty() ? cublas_lt::not_supported : found.front().state;
+    std::erase_if(found, [](const cublas_lt::HeuristicResult& result) { return result.state != cublas_lt::success; });
+    if (found.empty()) check(failure, "cublasLtMatmulAlgoGetHeuristic");
+    return found;
+  }
+
+  void enqueue(const cublas_lt::HeuristicResult& chosen, const MatmulArrays& arrays, Stream stream) const {
     const ContextScope scope(device_);
     std::unique_lock<std::mutex> lock;
-    if (has_bias_) {
+    if (problem_.bias) {
       // The address of the bias is part of the description, which cuBLASLt reads before matmul() returns.
       lock = std::unique_lock(description_in_use_);
       set(DescriptionAttribute::bias, arrays.bias);
     }
-    check(library_->matmul(handle_, description_.get(), arrays.alpha, arrays.b, first_.get(), arrays.a, second_.get(),
-                           arrays.beta, arrays.c, result_.get(), arrays.c, result_.get(), &chosen_.algorithm,
-                           arrays.workspace, chosen_.workspace_bytes, static_cast<cuda::StreamHandle>(stream)),
+    const float* const alpha = problem_.factors ? &problem_.factors->alpha : arrays.alpha;
+    const float* const beta = problem_.factors ? &problem_.factors->beta : arrays.beta;
+    check(library_->matmul(handle_, description_.get(), alpha, arrays.b, first_.get(), arrays.a, second_.get(), beta,
+                           arrays.c, result_.get(), arrays.c, result_.get(), &chosen.algorithm, arrays.workspace,
+                           chosen.workspace_bytes, static_cast<cuda::StreamHandle>(stream)),
           "cublasLtMatmul");
   }
 
@@ -113,36 +140,25 @@ class CublasLtMatmul final : public PreparedMatmul {
           "cublasLtMatrixLayoutCreate");
   }
 
-  void choose(const MatmulProblem& problem, std::size_t workspace_bytes) {
-    Owned<cublas_lt::Preference> preference(library_->preference_destroy);
-    check(library_->preference_create(preference.address()), "cublasLtMatmulPreferenceCreate");
-    const auto prefer = [&](PreferenceAttribute attribute, auto value) {
-      check(library_->preference_set(preference.get(), attribute, &value, sizeof value),
-            "cublasLtMatmulPreferenceSetAttribute");
-    };
-    prefer(PreferenceAttribute::max_workspace_bytes, std::uint64_t{workspace_bytes});
-    prefer(PreferenceAttribute::reduction_scheme_mask, cublas_lt::reduction_in_compute_type);
-    prefer(PreferenceAttribute::min_alignment_a_bytes, static_cast<std::uint32_t>(problem.b_alignment));
-    prefer(PreferenceAttribute::min_alignment_b_bytes, static_cast<std::uint32_t>(problem.a_alignment));
-    prefer(PreferenceAttribute::min_alignment_c_bytes, static_cast<std::uint32_t>(problem.c_alignment));
-    prefer(PreferenceAttribute::min_alignment_d_bytes, static_cast<std::uint32_t>(problem.c_alignment));
-    int count = 0;
-    check(library_->get_heuristic(handle_, description_.get(), first_.get(), second_.get(), result_.get(), result_.get(),
-                                  preference.get(), 1, &chosen_, &count),
-          "cublasLtMatmulAlgoGetHeuristic");
-    if (count < 1) check(cublas_lt::not_supported, "cublasLtMatmulAlgoGetHeuristic");
-    check(chosen_.state, "cublasLtMatmulAlgoGetHeuristic");
-  }
-
   const CudaDevice& device_;
   const CublasLtLibrary& library_;
   const cublas_lt::Handle handle_;
   const std::string doing_;
-  const bool has_bias_;
+  const MatmulProblem problem_;
   mutable std::mutex description_in_use_;
   Owned<cublas_lt::MatmulDescription> description_;
   Owned<cublas_lt::MatrixLayout> first_, second_, result_;
-  cublas_lt::HeuristicResult chosen_ = {};
+};
+
+class CublasLtMatmul final : public PreparedMatmul {
+ public:
+  CublasLtMatmul(std::shared_ptr<const DescribedMatmul> described, const cublas_lt::HeuristicResult& chosen)
+      : described_(std::move(described)), chosen_(chosen) {}
+  void enqueue(const MatmulArrays& arrays, Stream stream) const override { described_->enqueue(chosen_, arrays, stream); }
+
+ private:
+  const std::shared_ptr<const DescribedMatmul> described_;
+  const cublas_lt::HeuristicResult chosen_;
 };
 
 }  // namespace
@@ -161,9 +177,13 @@ CublasLt::~CublasLt() try {
   // The context no longer exists, so the handle does not either.
 }
 
-std::unique_ptr<PreparedMatmul> CublasLt::prepare(const MatmulProblem& problem) {
+std::vector<std::unique_ptr<PreparedMatmul>> CublasLt::prepare(const MatmulProblem& problem, int most) {
   const ContextScope scope(*device_);
-  return std::make_unique<CublasLtMatmul>(*device_, *library_, handle_, problem, workspace_bytes());
+  const auto described = std::make_shared<const DescribedMatmul>(*device_, *library_, handle_, problem);
+  std::vector<std::unique_ptr<PreparedMatmul>> products;
+  for (const cublas_lt::HeuristicResult& chosen : described->algorithms(most))
+    products.push_back(std::make_unique<CublasLtMatmul>(described, chosen));
+  return products;
 }
 
 }  // namespace tunesmith

@@ -20,9 +20,11 @@ class CublasLt final : public MatmulLibrary {
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  /// Prepares a product with the library's first heuristic choice of algorithm.
-  std::unique_ptr<PreparedMatmul> prepare(const MatmulProblem& problem) override;
-  std::size_t workspace_bytes() const noexcept override { return std::size_t{32} << 20; }
+  using MatmulLibrary::prepare;
+  /// Returns the product with the algorithms of the library's heuristic.
+  std::vector<std::unique_ptr<PreparedMatmul>> prepare(const MatmulProblem& problem, int most) override;
+  /// Enough for the partial sums of split-K algorithms of a few hundred tokens by some thousand columns.
+  std::size_t workspace_bytes() const noexcept override { return std::size_t{64} << 20; }
   std::string identity() const override { return "cublasLt " + library_->version(); }
 
  private:

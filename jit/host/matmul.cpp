@@ -25,10 +25,11 @@ class HostProduct final : public PreparedMatmul {
   explicit HostProduct(const MatmulProblem& problem) : problem_(problem) {}
 
   void enqueue(const MatmulArrays& arrays, Stream) const override {
-    const auto& [m, n, k, transpose_a, transpose_b, a_row_stride, b_row_stride, c_row_stride, dtype, out_dtype, bias,
-                 a_alignment, b_alignment, c_alignment, bias_alignment] = problem_;
-    const std::vector<float> a = gathered(arrays.a, dtype, m, k, a_row_stride, transpose_a);
-    const std::vector<float> b = gathered(arrays.b, dtype, k, n, b_row_stride, transpose_b);
+    const MatmulProblem& p = problem_;
+    const std::int64_t m = p.m, n = p.n, k = p.k;
+    const auto [alpha, beta] = p.factors ? *p.factors : MatmulFactors{*arrays.alpha, *arrays.beta};
+    const std::vector<float> a = gathered(arrays.a, p.dtype, m, k, p.a_row_stride, p.transpose_a);
+    const std::vector<float> b = gathered(arrays.b, p.dtype, k, n, p.b_row_stride, p.transpose_b);
     auto* const c = static_cast<std::byte*>(arrays.c);
     std::vector<float> sums(static_cast<std::size_t>(n));
     for (std::int64_t row = 0; row < m; ++row) {
@@ -39,11 +40,11 @@ class HostProduct final : public PreparedMatmul {
         for (std::size_t col = 0; col < sums.size(); ++col) sums[col] += factor * terms[col];
       }
       for (std::int64_t col = 0; col < n; ++col) {
-        const std::int64_t at = row * c_row_stride + col;
-        float value = *arrays.alpha * sums[static_cast<std::size_t>(col)];
-        if (*arrays.beta != 0) value += *arrays.beta * static_cast<float>(read_element(out_dtype, c, at));
-        if (bias) value += static_cast<float>(read_element(out_dtype, static_cast<const std::byte*>(arrays.bias), col));
-        write_element(out_dtype, c, at, value);
+        const std::int64_t at = row * p.c_row_stride + col;
+        float value = alpha * sums[static_cast<std::size_t>(col)];
+        if (beta != 0) value += beta * static_cast<float>(read_element(p.out_dtype, c, at));
+        if (p.bias) value += static_cast<float>(read_element(p.out_dtype, static_cast<const std::byte*>(arrays.bias), col));
+        write_element(p.out_dtype, c, at, value);
       }
     }
   }
@@ -54,11 +55,13 @@ class HostProduct final : public PreparedMatmul {
 
 }  // namespace
 
-std::unique_ptr<PreparedMatmul> HostMatmul::prepare(const MatmulProblem& problem) {
+std::vector<std::unique_ptr<PreparedMatmul>> HostMatmul::prepare(const MatmulProblem& problem, int) {
   if (!is_float(problem.dtype) || !is_float(problem.out_dtype))
     throw Error(ErrorCode::invalid_argument, "dtypes of a matrix product are ", name(problem.dtype), " and ",
                 name(problem.out_dtype), "; allowed: f32, f16, bf16");
-  return std::make_unique<HostProduct>(problem);
+  std::vector<std::unique_ptr<PreparedMatmul>> products;
+  products.push_back(std::make_unique<HostProduct>(problem));
+  return products;
 }
 
 }  // namespace tunesmith

@@ -66,7 +66,7 @@ class Matrix {
     }
     return true;
   }
-  /// The same of lines `n` and n + 1, which is odd, if n is innermost.
+  /// The same of lines `n`, which is even, and n + 1, if n is innermost.
   bool read_n_innermost(int n, Line& line, Line& next) const {
     const int columns = swizzle_bytes_ / 2;
     const std::uint32_t first =
@@ -110,16 +110,21 @@ const char* multiply(const Product& product, const SharedMemory& memory, std::si
   const Matrix a(product.a, memory, block, values), b(product.b, memory, block, values);
   if (b.has_base_offset() || (!product.a_in_registers && a.has_base_offset()))
     return "multiplies a matrix with a base offset, which the host executor does not know";
-  if (product.n_innermost && !b.is_swizzled())
-    return "multiplies a matrix with n innermost and no swizzle, which the host executor does not know";
+  if ((product.n_innermost && !b.is_swizzled()) || (product.m_innermost && !a.is_swizzled()))
+    return "multiplies a matrix with m or n innermost and no swizzle, which the host executor does not know";
   std::array<Line, 2> rows;
   for (int i = 0; i < 2; ++i) {
     Line& row = rows[static_cast<std::size_t>(i)];
-    if (product.a_in_registers)
+    if (product.a_in_registers) {
       std::transform(std::begin(product.rows[i]), std::end(product.rows[i]), row.begin(),
                      [&](unsigned short bits) { return values[bits]; });
-    else if (!a.read_k_innermost(16 * warp + lane / 4 + 8 * i, row))
+    } else if (const int line = 16 * warp + lane / 4 + 8 * i; product.m_innermost) {
+      Line pair[2];
+      if (!a.read_n_innermost(line & ~1, pair[0], pair[1])) return outside;
+      row = pair[line & 1];
+    } else if (!a.read_k_innermost(line, row)) {
       return outside;
+    }
   }
   for (int i = 0; i < product.n / 8; ++i) {  // this thread has two columns of every 8
     const int column = 8 * i + lane % 4 * 2;
@@ -176,6 +181,15 @@ void ResidentGroup::product_wait(abi::Thread& thread, unsigned pending) {
     if (wrong != nullptr) fail(fiber, wrong);
   }
   fiber.products.erase(fiber.products.begin(), at);
+  // Later products with these accumulators are still in flight: the first of them starts from what is there now.
+  for (auto next = fiber.products.begin(); next != fiber.products.end(); ++next) {
+    const Product& product = next->product;
+    const auto same = [&](const PendingProduct& earlier) { return earlier.product.d == product.d; };
+    if (!product.accumulates || !next->before.empty() || std::any_of(fiber.products.begin(), next, same)) continue;
+    const auto count = static_cast<std::size_t>(product.n / 2);
+    next->before.assign(product.d, product.d + count);
+    std::fill_n(product.d, count, std::numeric_limits<float>::quiet_NaN());
+  }
 }
 
 }  // namespace tunesmith::host

@@ -138,6 +138,18 @@ __device__ __forceinline__ void reduce_add(float* to, const float* values) {
   host::services().add_floats(to, values, 4);
 }
 
+template <typename Map, typename Hint>
+__device__ __forceinline__ void load_tile_multicast(uint32 to, const Map& map, uint32 barrier, Hint, uint32 ranks, int x0,
+                                                    int x1, int x2, int x3) {
+  const int at[] = {x0, x1, x2, x3};
+  const auto in_rank = [](uint32 address, int rank) {
+    return (address & 0xffffffu) | static_cast<uint32>(rank + 1) << 24;  // as address_of_rank()
+  };
+  for (int rank = 0; ranks >> rank != 0; ++rank)
+    if ((ranks >> rank & 1) != 0)
+      host::services().load_tile(host::self(), in_rank(to, rank), &map, in_rank(barrier, rank), at, 4);
+}
+
 __device__ __forceinline__ void cluster_arrive_relaxed() { cluster_arrive(); }
 __device__ __forceinline__ uint32 address_of_rank(uint32 address, int rank) {
   return (address & 0xffffffu) | static_cast<uint32>(rank + 1) << 24;

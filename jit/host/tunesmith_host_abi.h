@@ -5,7 +5,7 @@
 
 namespace tunesmith_host_abi {
 
-constexpr unsigned version = 4;
+constexpr unsigned version = 5;
 
 /// Collective operations of a warp; all lanes must call the same one.
 enum class Collective : unsigned {
@@ -52,6 +52,7 @@ struct MatrixProduct {
   bool is_bf16;  ///< else f16
   bool accumulates;
   bool n_innermost;            ///< layout of B: k rows with n innermost, else n rows with k innermost
+  bool m_innermost;            ///< layout of A in shared memory: k rows with m innermost, else m rows with k innermost
   bool a_in_registers;         ///< else `a` is the descriptor of A
   unsigned long long a, b;     ///< descriptors, as for PTX
   unsigned short rows[2][16];  ///< of A in registers

@@ -53,9 +53,29 @@ struct Wgmma {
   }
 };
 
+/// Of device/wgmma_transposed.cuh.
+template <int n>
+struct WgmmaTransposed {
+  template <typename T, Innermost b_order>
+  __device__ __forceinline__ static void multiply(float (&d)[n / 2], uint64 a, uint64 b, bool accumulate) {
+    tunesmith_host_abi::MatrixProduct made = Wgmma<n>::template product<T, b_order>(d, b, accumulate);
+    made.a = a;
+    made.m_innermost = true;
+    host::services().product(host::self(), made);
+  }
+};
+
 }  // namespace tunesmith
 
 // A source defines the instructions that it uses; here Wgmma is defined for any n.
+#undef TUNESMITH_WGMMA_TRANSPOSED_64
+#define TUNESMITH_WGMMA_TRANSPOSED_64
+#undef TUNESMITH_WGMMA_TRANSPOSED_128
+#define TUNESMITH_WGMMA_TRANSPOSED_128
+#undef TUNESMITH_WGMMA_TRANSPOSED_192
+#define TUNESMITH_WGMMA_TRANSPOSED_192
+#undef TUNESMITH_WGMMA_TRANSPOSED_256
+#define TUNESMITH_WGMMA_TRANSPOSED_256
 #undef TUNESMITH_WGMMA_8
 #define TUNESMITH_WGMMA_8
 #undef TUNESMITH_WGMMA_16

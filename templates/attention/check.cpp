@@ -131,7 +131,9 @@ CheckResult ParsedAttention::check_outputs(std::span<const HostArray> arrays, st
         outcome.compare(
             "o", [&] { return place() + ", " + std::to_string(c); }, found, expected, row.size[column], rounding, allowed);
       }
-      if (lse.data == nullptr) continue;
+      // Weights in float32 may be 0 or infinite, the largest one too, where the rounding of the largest score, beyond 2^30,
+      // exceeds the range of their exponents: nothing is known of o and lse then.
+      if (lse.data == nullptr || row.largest_score_error > 80) continue;
       const std::int64_t lse_at =
           settings.varlen ? head * settings.total_q + position : (batch * settings.heads + head) * settings.seq_q + query;
       // The bound of attention.h, and the rounding of the scores.

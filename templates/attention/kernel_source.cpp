@@ -129,8 +129,7 @@ AttentionDropout dropout_of(const Settings& settings) {
 std::uint32_t pointer_offset(std::string_view array, const Settings& settings) {
   for (std::size_t i = 0; i < settings.aux.size(); ++i)
     if (array == settings.aux[i].name) return static_cast<std::uint32_t>(offsetof(Params, aux) + i * sizeof(std::uint64_t));
-  constexpr std::size_t pages_at = offsetof(AttentionPagedParams, pages);
-  static constexpr std::array<ArrayPlace, 12> places{{{"q", offsetof(Params, q)},
+  static constexpr std::array<ArrayPlace, 10> places{{{"q", offsetof(Params, q)},
                                                       {"k", offsetof(Params, k)},
                                                       {"v", offsetof(Params, v)},
                                                       {"o", offsetof(Params, o)},
@@ -139,9 +138,7 @@ std::uint32_t pointer_offset(std::string_view array, const Settings& settings) {
                                                       {"sinks", offsetof(Params, sinks)},
                                                       {"cu_seqlens_q", offsetof(Params, cu_seqlens_q)},
                                                       {"cu_seqlens_kv", offsetof(Params, cu_seqlens_kv)},
-                                                      {"block_mask", offsetof(Params, block_mask)},
-                                                      {"block_table", pages_at + offsetof(AttentionPages, block_table)},
-                                                      {"kv_lengths", pages_at + offsetof(AttentionPages, kv_lengths)}}};
+                                                      {"block_mask", offsetof(Params, block_mask)}}};
   return offset_of(array, places);
 }
 
@@ -161,11 +158,16 @@ std::string features_text(const Settings& settings, const FeatureUse& use) {
     text += "  using " + name + " = tunesmith::" + type + ";\n";
   };
   const std::string masked = settings.mask_mod.empty() ? "" : "Masked";
-  const std::string packed = settings.varlen ? "true" : "false";
-  add("Lengths", settings.kv_lengths ? "DeviceLengths<" + packed + ">" : settings.varlen ? "PackedLengths" : "FixedLengths");
+  const std::string keys = settings.page_size > 0 ? "Paged" : "Contiguous";
+  add("Lengths", settings.kv_lengths ? "DeviceLengths<shape>" : settings.varlen ? "PackedLengths" : "FixedLengths");
+  if (settings.kv_lengths) add("Argument", use.argument);
   if (use.rows) {
     text += "  template <typename Element>\n";
-    add("KeyValues", std::string(settings.page_size > 0 ? "Paged" : "Contiguous") + "KeyValues<Element, shape>");
+    add("KeyValues", keys + "KeyValues<Element, shape>");
+  }
+  if (use.boxes) {
+    text += "  template <int tile_kv>\n";
+    add("KeyBoxes", keys + "Boxes<shape, tile_kv>");
   }
   text += "  template <int max_q, int tile_kv>\n";
   add("Tiles", masked + "KeyTiles<shape, max_q, tile_kv>");

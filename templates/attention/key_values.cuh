@@ -59,7 +59,7 @@ class PagedKeyValues {
 
  private:
   static __device__ __forceinline__ const int* table_of(const AttentionParams& params, int batch) {
-    return pages_of(params).block_table + batch * pages_of(params).table_stride;
+    return pages_of<shape>(params).block_table + batch * pages_of<shape>(params).table_stride;
   }
 
   const AttentionParams& params_;

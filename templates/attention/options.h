@@ -17,8 +17,10 @@ enum class Chunks : std::uint8_t { none, aligned, unaligned };
 struct FeatureUse {
   bool steps = false;  ///< options are applied to a whole tile at a time
   bool sinks = false;
-  bool ring = false;  ///< Q tiles of a block of keys
-  bool rows = false;  ///< threads copy rows of K and V
+  bool ring = false;     ///< Q tiles of a block of keys
+  bool rows = false;     ///< threads copy rows of K and V
+  bool boxes = false;    ///< TMA loads boxes of K and V
+  std::string argument;  ///< type of the kernel's argument
   Chunks chunks = Chunks::none;
 };
 

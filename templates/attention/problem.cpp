@@ -6,6 +6,7 @@
 #include "templates/attention/block_mask.h"
 #include "templates/attention/modification.h"
 #include "templates/attention/op.h"
+#include "templates/rows_apart.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -40,18 +41,9 @@ namespace attention {
 
 void check_apart(const Settings& settings, Side side, const Tensor& tensor, std::string_view name) {
   const Extents extent = settings.extents(side);
-  if (extent.rows == 0) return;  // no rows
-  std::array<std::pair<std::int64_t, std::int64_t>, 3> dimensions{
-      {{tensor.seq_stride, extent.rows}, {tensor.head_stride, extent.heads}, {tensor.batch_stride, extent.entries}}};
-  std::ranges::sort(dimensions);
-  std::int64_t inner = extent.width;
-  for (const auto& [stride, count] : dimensions) {
-    if (count <= 1) continue;
-    if (stride < inner)
-      throw Error(ErrorCode::invalid_argument, "a stride of ", name, " is ", stride, ", and rows of ", name,
-                  " would share memory; it must be at least ", inner);
-    inner = stride * count;
-  }
+  check_rows_apart(
+      name, extent.width,
+      {{tensor.seq_stride, extent.rows}, {tensor.head_stride, extent.heads}, {tensor.batch_stride, extent.entries}});
 }
 
 }  // namespace attention

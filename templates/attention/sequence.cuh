@@ -27,18 +27,19 @@ struct PackedLengths {
   }
 };
 
-/// Returns the pages of an AttentionPagedParams, whose first member is `params`.
+/// Returns the pages of the kernel's argument, whose first member is `params`.
+template <const AttentionShape& shape>
 __device__ __forceinline__ const AttentionPages& pages_of(const AttentionParams& params) {
-  return reinterpret_cast<const AttentionPagedParams&>(params).pages;
+  return reinterpret_cast<const typename AttentionFeatures<shape>::Argument&>(params).pages;
 }
 
 /// Lengths of keys are in device memory, at most seq_kv. Queries may be packed.
-template <bool packed>
+template <const AttentionShape& shape>
 struct DeviceLengths {
   static __device__ __forceinline__ Sequence of(const AttentionParams& params, int batch) {
-    const int given = pages_of(params).kv_lengths[batch], positive = given < 0 ? 0 : given,
+    const int given = pages_of<shape>(params).kv_lengths[batch], positive = given < 0 ? 0 : given,
               seq_kv = positive < params.seq_kv ? positive : params.seq_kv;
-    if constexpr (packed) {
+    if constexpr (shape.varlen) {
       const int q_start = params.cu_seqlens_q[batch];
       return {q_start, 0, params.cu_seqlens_q[batch + 1] - q_start, seq_kv};
     }

@@ -27,7 +27,9 @@ struct AttentionShape {
 
 /// Compile-time choices of the generated source, so that it contains only the code of enabled options:
 ///   Lengths                    FixedLengths, PackedLengths or DeviceLengths: where a sequence starts and how long it is
+///   Argument                   of the kernel, if lengths of keys are in device memory
 ///   KeyValues<Element>         ContiguousKeyValues or PagedKeyValues: rows of K and V, for kernels whose threads copy them
+///   KeyBoxes<tile_kv>          ContiguousBoxes or PagedBoxes: boxes of K and V, for wgmma kernels
 ///   Tiles<max_q, tile_kv>     KeyTiles, or MaskedKeyTiles with a mask_mod
 ///   Ring<tile_q, ...>          QueryRing, or MaskedQueryRing with a mask_mod, for backward kernels on wgmma
 ///   Cap, CapSteps, Bias, BiasSteps, Sink  SoftCap, SoftCapSteps, Alibi, AlibiSteps and Sinks, if the shape has them

@@ -4,8 +4,10 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <numeric>
 #include <set>
 
+#include "templates/array_places.h"
 #include "templates/attention/block_mask.h"
 #include "templates/attention/config.h"
 #include "templates/attention/kernel_source.h"
@@ -29,12 +31,61 @@ std::string asserts(const std::string& what, std::int64_t value, const std::stri
   return "static_assert(tunesmith::" + what + " == " + std::to_string(value) + ", \"" + why + "\");\n";
 }
 
+/// The kernel's argument: its type, the parts that the kernel's function takes, the member that all kernels take, and where
+/// the parameters of dropout or of pages are.
+struct Argument {
+  const char *type, *passed, *attention;
+  std::size_t bytes, dropout_at = 0, pages_at = 0;
+};
+Argument argument_of(const TypedConfig& config, const Settings& settings) {
+  if (config.variant == Variant::wgmma) {
+    const char *const passed = "params.wgmma", *const attention = "params.wgmma.attention";
+    if (settings.dropout > 0)
+      return {.type = "WgmmaDropoutParams",
+              .passed = passed,
+              .attention = attention,
+              .bytes = sizeof(WgmmaDropoutParams),
+              .dropout_at = offsetof(WgmmaDropoutParams, dropout)};
+    if (settings.kv_lengths)
+      return {.type = "WgmmaPagedParams",
+              .passed = passed,
+              .attention = attention,
+              .bytes = sizeof(WgmmaPagedParams),
+              .pages_at = offsetof(WgmmaPagedParams, pages)};
+    return {"WgmmaParams", "params", "params.attention", sizeof(WgmmaParams)};
+  }
+  if (settings.dropout > 0)
+    return {.type = "AttentionDropoutParams",
+            .passed = "params.attention, &params.dropout",
+            .attention = "params.attention",
+            .bytes = sizeof(AttentionDropoutParams),
+            .dropout_at = offsetof(AttentionDropoutParams, dropout)};
+  if (settings.kv_lengths)
+    return {.type = "AttentionPagedParams",
+            .passed = "params.attention",
+            .attention = "params.attention",
+            .bytes = sizeof(AttentionPagedParams),
+            .pages_at = offsetof(AttentionPagedParams, pages)};
+  return {"AttentionParams", "params", "params", sizeof(Params)};
+}
+
+/// Returns where the address of an array is stored in the argument.
+std::uint32_t pointer_offset_in(const Argument& argument, const std::string& array, const Settings& settings) {
+  const std::array<ArrayPlace, 3> own{{{"rng_state", argument.dropout_at + offsetof(AttentionDropout, rng_state)},
+                                       {"block_table", argument.pages_at + offsetof(AttentionPages, block_table)},
+                                       {"kv_lengths", argument.pages_at + offsetof(AttentionPages, kv_lengths)}}};
+  if (std::ranges::find(own, array, &ArrayPlace::array) != own.end()) return offset_of(array, own);
+  return pointer_offset(array, settings);
+}
+
 /// simt and split compute scores one by one, the others in steps.
 FeatureUse features_of(const TypedConfig& config, const Settings& settings) {
   FeatureUse use;
+  use.argument = argument_of(config, settings).type;
   use.steps = (config.variant == Variant::wgmma || config.variant == Variant::mma) && settings.score_mod.empty();
   use.sinks = true;
-  use.rows = config.variant != Variant::wgmma;
+  use.boxes = config.variant == Variant::wgmma;
+  use.rows = !use.boxes;
   if (config.variant == Variant::mma || config.variant == Variant::split) {
     use.chunks = Chunks::aligned;
     for (const Side side : {Side::q, Side::k, Side::v})
@@ -107,7 +158,7 @@ void describe(const TypedConfig& config, SourceParts& parts) {
       return;
     case Variant::wgmma:
       parts.algorithm =
-          products + "; warp-specialized and persistent: a producer thread loads Q, K and V through TMA into a ring of " +
+          products + "; warp-specialized and persistent: a producer loads Q, K and V through TMA into a ring of " +
           std::to_string(config.stages) + " stages guarded by mbarriers; consumers issue the product with the next" +
           " K before the product with the current V, so that tensor cores stay busy during the exponentials";
       parts.threads = "one block per multiprocessor takes Q tiles of " + tile_q + " queries, from a counter; each of " +
@@ -132,23 +183,6 @@ std::int64_t q_tiles(const TypedConfig& config, const Settings& settings) {
   if (config.variant == Variant::wgmma && settings.varlen) return settings.total_q / config.tile_q + settings.batch;
   const std::int64_t rows = config.variant == Variant::split ? settings.seq_q * settings.group() : settings.seq_q;
   return (rows + config.tile_q - 1) / config.tile_q;
-}
-
-/// The kernel's argument: its type, the parts that the kernel's function takes, and the member that all kernels take.
-struct Argument {
-  const char *type, *passed, *attention;
-  std::size_t bytes;
-};
-Argument argument_of(const TypedConfig& config, const Settings& settings) {
-  if (config.variant == Variant::wgmma && settings.dropout > 0)
-    return {"WgmmaDropoutParams", "params.wgmma", "params.wgmma.attention", sizeof(WgmmaDropoutParams)};
-  if (config.variant == Variant::wgmma) return {"WgmmaParams", "params", "params.attention", sizeof(WgmmaParams)};
-  if (settings.dropout > 0)
-    return {"AttentionDropoutParams", "params.attention, &params.dropout", "params.attention",
-            sizeof(AttentionDropoutParams)};
-  if (settings.kv_lengths)
-    return {"AttentionPagedParams", "params.attention", "params.attention", sizeof(AttentionPagedParams)};
-  return {"AttentionParams", "params", "params", sizeof(Params)};
 }
 
 Params parameters(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
@@ -199,11 +233,10 @@ static_assert(counter_bytes <= block_mask_at && counter_bytes <= LaunchPlan::wor
 
 void use_tensor_maps(const TypedConfig& config, const Settings& settings, const Params& params, const DeviceInfo& device,
                      LaunchPlan& plan) {
-  plan.params.resize(argument_of(config, settings).bytes);
   constexpr std::array<std::size_t, 4> offsets{offsetof(WgmmaParams, q), offsetof(WgmmaParams, k), offsetof(WgmmaParams, v),
                                                offsetof(WgmmaParams, o)};
   for (const Side side : {Side::q, Side::k, Side::v, Side::o}) {
-    std::int64_t rows = config.tile_kv;
+    std::int64_t rows = std::gcd(config.tile_kv, settings.page_size);
     if (side == Side::q) rows = config.tile_q;
     if (side == Side::o) rows = 16;
     const auto number = static_cast<std::size_t>(side);
@@ -255,28 +288,22 @@ LaunchPlan ParsedAttention::plan_of(const TypedConfig& typed, const DeviceInfo& 
   const Settings& settings = settings_;
   const Params params = parameters(typed, settings, device);
   LaunchPlan plan;
-  plan.params.resize(sizeof params);
+  const Argument argument = argument_of(typed, settings);
+  plan.params.resize(argument.bytes);
   std::memcpy(plan.params.data(), &params, sizeof params);
-  const std::size_t dropout_at =
-      typed.variant == Variant::wgmma ? offsetof(WgmmaDropoutParams, dropout) : offsetof(AttentionDropoutParams, dropout);
   if (settings.dropout > 0) {
     const AttentionDropout dropout = dropout_of(settings);
-    plan.params.resize(argument_of(typed, settings).bytes);
-    std::memcpy(plan.params.data() + dropout_at, &dropout, sizeof dropout);
+    std::memcpy(plan.params.data() + argument.dropout_at, &dropout, sizeof dropout);
   }
   if (settings.kv_lengths) {
     const AttentionPages pages = pages_of(settings);
-    plan.params.resize(argument_of(typed, settings).bytes);
-    std::memcpy(plan.params.data() + offsetof(AttentionPagedParams, pages), &pages, sizeof pages);
+    std::memcpy(plan.params.data() + argument.pages_at, &pages, sizeof pages);
   }
   plan.workspace_offset = offsetof(Params, workspace);
-  const auto place_of = [&](const std::string& array) {
-    if (array == "rng_state") return static_cast<std::uint32_t>(dropout_at + offsetof(AttentionDropout, rng_state));
-    return pointer_offset(array, settings);
-  };
   for (const ArrayInfo& array : array_view())
-    plan.pointers.push_back({array.name, place_of(array.name), static_cast<std::uint32_t>(array.alignment),
-                             array.extent_bytes(), array.output, array.optional, -1});
+    plan.pointers.push_back({array.name, pointer_offset_in(argument, array.name, settings),
+                             static_cast<std::uint32_t>(array.alignment), array.extent_bytes(), array.output, array.optional,
+                             -1});
   const std::int64_t heads = typed.variant == Variant::split ? settings.kv_heads * params.splits : settings.heads;
   const std::int64_t blocks = params.q_tiles * heads * settings.batch;
   if (blocks == 0 || settings.extents(Side::q).rows == 0) return plan;

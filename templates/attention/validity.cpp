@@ -30,12 +30,15 @@ std::string why_simt_invalid(const TypedConfig& config, const Settings& settings
 std::string why_wgmma_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   if (tunesmith::name(device.arch) != "sm_90a") return "wgmma needs sm_90a; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "wgmma multiplies f16 and bf16; dtype is f32";
-  if (settings.kv_lengths) return "wgmma reads keys through TMA, up to lengths that the host knows; kv_lengths is 1";
+  if (settings.page_size % 8 != 0)
+    return "TMA loads parts of pages of 8 keys, after which the swizzle of shared memory repeats; page_size is " +
+           std::to_string(settings.page_size);
   for (const Side side : {Side::q, Side::k, Side::v, Side::o})
     if (settings.vector(side) < 8)
       return std::string("TMA needs rows that are aligned to 16 bytes; those of ") +
              side_names[static_cast<std::size_t>(side)] + " are not";
-  if (settings.extents(Side::k).rows == 0) return "TMA cannot read empty arrays, and there are no keys";
+  if (settings.extents(Side::k).rows == 0 || (settings.page_size > 0 && settings.pages == 0))
+    return "TMA cannot read empty arrays, and there are no keys";
   for (const Side side : {Side::q, Side::k, Side::v})
     if (settings.broadcasts(side))
       return std::string("TMA needs strides above 0; ") + side_names[static_cast<std::size_t>(side)] + " has a stride of 0";

@@ -1,8 +1,8 @@
 // Attention forward for Hopper (sm_90a), f16 and bf16: warp-specialized and persistent. A block has one producer warpgroup
 // and `consumers` warpgroups of 64 queries each; there is one block per multiprocessor.
 //
-//   producer    one thread loads Q, K and V tiles through TMA into a ring of stages in shared memory, each guarded by a
-//               "full" and an "empty" mbarrier.
+//   producer    one thread, or one warp for pages of less than a K/V tile, loads Q, K and V tiles through TMA into a ring
+//               of stages in shared memory, each guarded by a "full" and an "empty" mbarrier.
 //   consumer    S = Q K^T; softmax in registers; O += P V. The product with the next K is issued before the product with
 //               the current V, so that tensor cores work during the exponentials:
 //                 S0 | softmax S0 | S1  P0 V0 | softmax S1 | S2  P1 V1 | ...
@@ -61,7 +61,8 @@ __device__ __forceinline__ void attention_wgmma(const WgmmaParams& params) {
   const int group = shuffle(warp_index() / 4, 0);
   if (group == 0) {
     if constexpr (config.consumers > 1) give_registers<(config.consumers == 3 ? 32 : 24)>();
-    if (warp_index() == 0 && elect_one()) Producer<Element, shape, config>(params, memory).run();
+    using Produces = Producer<Element, shape, config>;
+    if (warp_index() == 0 && (Produces::threads > 1 || elect_one())) Produces(params, memory).run();
   } else {
     if constexpr (config.consumers > 1) take_registers<(config.consumers == 2 ? 240 : config.consumers == 3 ? 160 : 112)>();
     Consumer<Element, shape, Modification, config> consumer(params, memory, group - 1);

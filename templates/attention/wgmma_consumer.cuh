@@ -181,11 +181,11 @@ struct Consumer {
     k_stage.next();
   }
 
-  /// Issues O += P V, or O = P V for the first tile, so that only tensor cores write O meanwhile. A packed sequence may end
-  /// within the first tile: its last `beyond` keys belong to the next sequence.
+  /// Issues O += P V, or O = P V for the first tile, so that only tensor cores write O meanwhile. A sequence may end within
+  /// the first tile: its last `beyond` keys belong to another sequence, or to none.
   __device__ __forceinline__ void multiply_values(bool first, int beyond) {
     barrier_wait(barriers.v_full(v_stage.index), v_stage.parity);
-    if constexpr (shape.varlen)
+    if constexpr (ragged_keys<shape>)
       if (first && beyond > 0) clear_values(beyond);
     const int at = Tiles::v_at + v_stage.index * Tiles::v_bytes;
     // All 16-row steps share the same ones: their distance shrinks by 2048 bytes per step.

@@ -9,8 +9,8 @@ namespace tunesmith {
 /// The kernel's only argument.
 struct WgmmaParams {
   AttentionParams attention;
-  /// (head_dim, seq, heads, batch), or (head_dim, all positions, heads, 1) for packed sequences; boxes of 64 columns,
-  /// swizzled over 128 bytes. Boxes of o have 16 rows, one warp's.
+  /// (head_dim, seq, heads, batch), or (head_dim, all positions, heads, 1) for packed sequences, or (head_dim, page_size,
+  /// heads, pages); boxes of 64 columns, swizzled over 128 bytes. Boxes of o have 16 rows, one warp's.
   TensorMap q, k, v, o;
 };
 
@@ -18,6 +18,12 @@ struct WgmmaParams {
 struct WgmmaDropoutParams {
   WgmmaParams wgmma;
   AttentionDropout dropout;
+};
+
+/// The same with lengths of keys in device memory.
+struct WgmmaPagedParams {
+  WgmmaParams wgmma;
+  AttentionPages pages;
 };
 
 }  // namespace tunesmith

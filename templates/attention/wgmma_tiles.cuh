@@ -18,7 +18,11 @@ struct WgmmaConfig {
   bool ping_pong;  ///< ping-pong scheduling: one warpgroup computes exponentials while another multiplies
 };
 
-/// A Q tile of one head and, for packed sequences, the position of its sequence. A negative tile means none.
+/// Whether sequences have lengths of their own, so that a K/V tile may contain other keys than zeros after the last one.
+template <const AttentionShape& shape>
+constexpr bool ragged_keys = shape.varlen || shape.kv_lengths;
+
+/// A Q tile of one head and, unless all lengths are the same, its sequence. A negative tile means none.
 struct alignas(16) TileOfQueries {
   int batch, head, tile;
   int q_start, kv_start, seq_q, seq_kv;
@@ -129,7 +133,7 @@ __device__ __forceinline__ TileOfQueries packed_tile_of(const AttentionParams& p
 
 template <const AttentionShape& shape>
 __device__ __forceinline__ Sequence sequence_of(const AttentionParams& params, const TileOfQueries& tile) {
-  if constexpr (shape.varlen) return {tile.q_start, tile.kv_start, tile.seq_q, tile.seq_kv};
+  if constexpr (ragged_keys<shape>) return {tile.q_start, tile.kv_start, tile.seq_q, tile.seq_kv};
   return sequence_of<shape>(params, tile.batch);
 }
 
@@ -196,6 +200,18 @@ __device__ __forceinline__ SentKeys sent_keys(const Tiles& tiles, int index, boo
   for (int group = 0; group < warpgroups; ++group) word |= static_cast<int>(tiles.all_unmasked(group, index)) << group;
   return {word};
 }
+
+/// The TMA box of a K/V tile in arrays with an entry for each sequence, or with packed sequences.
+template <const AttentionShape& shape, int tile_kv>
+struct ContiguousBoxes {
+  using Place = int;
+  static constexpr int count = 1;
+  static __device__ __forceinline__ Place find(const AttentionParams&, const TileOfQueries&, int index) { return index; }
+  static __device__ __forceinline__ int row(const TileOfQueries& tile, int index) { return tile.kv_start + index * tile_kv; }
+  static __device__ __forceinline__ int entry(const TileOfQueries& tile, int) {
+    return shape.varlen && !shape.kv_lengths ? 0 : tile.batch;
+  }
+};
 
 /// Addresses of barriers in shared memory.
 template <int q_stages>

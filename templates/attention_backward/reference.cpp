@@ -177,6 +177,11 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   pair.gradient.error += (std::fabs(pair.gradient.value) + pair.gradient.error) * rounding + denormal;
   // wgmma rounds the probability times its slope instead.
   if (forward.softcap != 0 || !forward.score_mod.empty()) pair.gradient.error += denormal * std::fabs(difference);
+  // Factors of products are 16-bit numbers, and gradients are infinite or NaN where a factor is no finite one.
+  const auto may_overflow = [&](const Bounded& factor) {
+    return std::fabs(factor.value) + factor.error > largest_number(forward.dtype);
+  };
+  pair.undecided = may_overflow(pair.probability) || may_overflow(pair.gradient);
   return pair;
 }
 

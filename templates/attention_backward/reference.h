@@ -54,7 +54,7 @@ struct PairTerms {
   Bounded probability, score_gradient;
   Bounded gradient;        ///< of the scaled dot product
   double distance = 0;     ///< as in ALiBi
-  bool undecided = false;  ///< rounding decides whether the pair is masked, or what its probability is
+  bool undecided = false;  ///< rounding decides whether the pair is masked or what its probability is, or a factor overflows
   /// Derivatives of the score by elements of arrays that get gradients. Of a query's pairs only.
   std::vector<AuxDerivative> aux{};
 };

@@ -5,7 +5,7 @@
 #include "cross_entropy/lse_gradient.cuh"
 #include "cross_entropy/reduction.cuh"
 #include "cross_entropy/running.cuh"
-#include "row/tiles.cuh"
+#include "row/schedules/tiles.cuh"
 
 namespace tunesmith {
 
@@ -25,7 +25,7 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const Params& params
   load_tile<Input, shape, config, config.load>(row.template input<Input>(params.row, 0), begin, row.all, inside,
                                                Maximum::identity(), tile);
   const GradientScale<options> upstream(params, index);
-  const Number lse = params.lse_in[index];
+  const LseIn<options> lse(params, index);
   const LseGradient<Params> through_lse(params, index);
   const Target<TargetType> target(params, index, columns_of<shape>(params.row));
   Number sum_of_weights = static_cast<Number>(params.vocab_size);
@@ -70,7 +70,7 @@ __device__ __forceinline__ void cross_entropy_backward_tile(const Params& params
   if (!holds_target) return;
   // The same thread stores the vector that contains the target, so this store comes after it.
   target_logit = scale(target_logit);
-  loss.set_target(target_logit, options.nll ? params.nll_in[index] : subtract(lse, target_logit));
+  loss.set_target(target_logit, lse.nll(params, index, target_logit));
   if constexpr (LseGradient<Params>::present)
     store_element(dlogits + position,
                   through_lse.of_target(Gradient(params, loss, upstream, target.counts()), loss, target_logit));

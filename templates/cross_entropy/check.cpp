@@ -167,7 +167,8 @@ void check_gradient(const Settings& settings, std::span<const HostArray> arrays,
     allowance += std::fabs(dlse) * ((errors.relative + 4 * reference.logit_error) * p * slope_here +
                                     (settings.softcap != 0 ? cancelled * p : errors.negligible) * settings.scale);
     // The slope multiplies products that may be denormal numbers: of the upstream gradient with p, and with a class weight.
-    allowance += errors.denormal * (2 + std::fabs(w)) * settings.scale;
+    // The upstream gradient is a quotient that may be one, too.
+    allowance += errors.denormal * (2 + std::fabs(w) + most) * settings.scale;
     comparison.compare(at("dlogits", index, c), found, value, static_cast<double>(allowance), shape.output);
   }
 }
@@ -230,8 +231,14 @@ void check_row(const Settings& settings, std::span<const HostArray> arrays, std:
   if (settings.writes_loss()) {
     const auto found = [&](const char* array) { return read_element(settings.number(), find(arrays, array)->data, index); };
     comparison.compare(at("lse", index), found("lse"), reference.lse, reference.lse_error);
+    if (settings.lse_low)
+      comparison.compare(at("lse_low", index), found("lse_low"),
+                         std::isfinite(reference.lse) ? reference.largest - found("lse") + reference.log_sum : 0,
+                         errors_of(settings).relative * (1 + static_cast<double>(std::fabs(reference.log_sum))) +
+                             2 * reference.logit_error);
     if (!settings.reduced()) {
-      comparison.compare(at("loss", index), found("loss"), reference.loss, reference.loss_error);
+      if (!reference.smoothing_overflows || std::isfinite(found("loss")))
+        comparison.compare(at("loss", index), found("loss"), reference.loss, reference.loss_error);
       if (settings.z_loss != 0)
         comparison.compare(at("z_loss", index), found("z_loss"), reference.z_loss, reference.z_error);
     }
@@ -294,14 +301,16 @@ CheckResult check_as(const Settings& settings, std::span<const HostArray> arrays
     long double loss = 0, z_loss = 0;
     long double loss_error = 0, z_error = 0;
     std::int64_t num_correct = 0, undecided = 0;
+    bool overflows = false;
     for (const Outcome& outcome : outcomes) {
       if (outcome.row.ignored) continue;
       const RowReference<Real>& row = outcome.reference;
+      overflows = overflows || row.smoothing_overflows;
       const Real z_term = settings.z_loss != 0 ? row.z_loss : 0;
-      z_loss += z_term / divisors.rows;
-      z_error += row.z_error / divisors.rows;
-      loss += (row.loss - z_term) / divisors.weight + z_term / divisors.rows;
-      loss_error += (row.loss_error - row.z_error) / divisors.weight + row.z_error / divisors.rows;
+      z_loss += z_term;
+      z_error += row.z_error;
+      loss += row.loss - z_term;
+      loss_error += row.loss_error - row.z_error;
       if (!outcome.row.counts()) continue;
       const bool is_maximum = row.target_logit >= row.largest - 2 * row.logit_error;
       if (row.maxima > 1 && is_maximum)
@@ -309,14 +318,17 @@ CheckResult check_as(const Settings& settings, std::span<const HostArray> arrays
       else if (row.argmax == outcome.row.target)
         ++num_correct;
     }
-    const auto compare = [&](const char* name, long double sum, long double error, long double divisor) {
-      const long double reference = divisor == 0 ? static_cast<long double>(NAN) : sum;
-      all.compare(std::string(name) + "[0]", read_element(settings.number(), find(arrays, name)->data, 0), reference,
+    z_loss /= divisors.rows, z_error /= divisors.rows;
+    loss = loss / divisors.weight + (settings.z_loss != 0 ? z_loss : 0);
+    loss_error = loss_error / divisors.weight + z_error;
+    const auto compare = [&](const char* name, double number, long double reference, long double error) {
+      all.compare(std::string(name) + "[0]", number, reference,
                   static_cast<double>(error + 4 * errors_of(settings).rounding * std::fabs(reference)));
     };
     if (settings.writes_loss() && settings.reduced()) {
-      compare("loss", loss, loss_error, divisors.weight);
-      if (settings.z_loss != 0) compare("z_loss", z_loss, z_error, divisors.rows);
+      const auto found = [&](const char* name) { return read_element(settings.number(), find(arrays, name)->data, 0); };
+      if (!overflows || std::isfinite(found("loss"))) compare("loss", found("loss"), loss, loss_error);
+      if (settings.z_loss != 0) compare("z_loss", found("z_loss"), z_loss, z_error);
     }
     if (settings.num_correct) {
       const std::int64_t found = read_integer(DType::i64, find(arrays, "num_correct")->data, 0);

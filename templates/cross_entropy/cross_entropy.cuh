@@ -17,7 +17,8 @@ struct CrossEntropyOptions {
   bool smoothing = false;  ///< label smoothing
   bool weights = false;    ///< class weights
   bool z_loss = false;
-  bool nll = false;       ///< the forward operation writes lse - logit of the target, the backward operation reads it
+  bool lse_low = false;   ///< the forward operation writes what rounding lse lost, the backward operation reads it
+  bool nll = false;       ///< the same for lse - logit of the target
   bool argmax = false;    ///< finds the class with the maximum logit
   bool gradient = false;  ///< writes dlogits
   bool shard = false;     ///< writes partials of a vocabulary shard instead of losses

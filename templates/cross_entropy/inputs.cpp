@@ -108,13 +108,19 @@ void fill_inputs(const Settings& settings, std::uint64_t seed, InputKind kind, s
                                                   : bell(bits) * 2;
       }
     });
-  // Fill lse and nll as the forward operation would.
+  // Fill lse, lse_low and nll as the forward operation would.
   if (settings.kind == Kind::backward)
     over_rows(shape.rows, shape.cols, [&](std::int64_t begin, std::int64_t end) {
       const auto fill = [&]<typename Real>(Real) {
         for (std::int64_t r = begin; r < end; ++r) {
           const auto reference = reference_of<Real>(settings, arrays, r, row_of(settings, arrays, r));
-          write_element(settings.number(), find(arrays, "lse")->data, r, static_cast<double>(reference.lse));
+          const HostArray& lse = *find(arrays, "lse");
+          write_element(settings.number(), lse.data, r, static_cast<double>(reference.lse));
+          if (const HostArray* const low = find(arrays, "lse_low"); low != nullptr) {
+            const Real rounded = read_element(settings.number(), lse.data, r);
+            const Real lost = std::isfinite(rounded) ? reference.largest - rounded + reference.log_sum : 0;
+            write_element(settings.number(), low->data, r, static_cast<double>(lost));
+          }
           if (const HostArray* const nll = find(arrays, "nll"); nll != nullptr)
             write_element(settings.number(), nll->data, r, static_cast<double>(reference.nll));
         }

@@ -30,6 +30,7 @@ __device__ __forceinline__ void write_loss(const ParamsOf<options>& params, int6
   NumberOf<options>* const losses = options.reduced ? scratch(params, params.row_losses) : params.loss;
   losses[row] = result.loss;
   params.lse[row] = result.lse;
+  if constexpr (options.lse_low) params.lse_low[row] = result.lse_low;
   if constexpr (options.z_loss) {
     NumberOf<options>* const z_losses = options.reduced ? scratch(params, params.row_z_losses) : params.z_loss;
     z_losses[row] = result.z_loss;

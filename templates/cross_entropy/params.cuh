@@ -32,7 +32,7 @@ struct CrossEntropyParamsOf {
   Number hard_share;    ///< 1 - label smoothing
   Number smooth_share;  ///< label smoothing / vocab_size
   Number z_factor;
-  Number reserved[2];
+  Number* lse_low;  ///< [rows]; the backward operation reads it
 };
 using CrossEntropyParams = CrossEntropyParamsOf<float>;
 

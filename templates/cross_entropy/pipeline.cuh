@@ -1,5 +1,5 @@
-// Cross-entropy with the gradient of the logits in one read and one write, on the pipeline of row/pipeline.cuh: while the
-// sums of one row are reduced, the next rows are already being loaded.
+// Cross-entropy with the gradient of the logits in one read and one write, on the pipeline of row/schedules/pipeline.cuh:
+// while the sums of one row are reduced, the next rows are already being loaded.
 //
 // Pass 1 replaces the target's logit by -inf and sums the exponentials. Pass 2 recomputes them from the logits in shared
 // memory and writes the gradient; the target's is computed separately, with all digits of p - 1.
@@ -7,7 +7,7 @@
 
 #include "cross_entropy/outcome.cuh"
 #include "cross_entropy/target.cuh"
-#include "row/pipeline.cuh"
+#include "row/schedules/pipeline.cuh"
 
 #if TUNESMITH_HAS_SM90A
 
@@ -17,10 +17,12 @@ namespace tunesmith {
 /// keeps it: every row needs their ratio.
 template <const CrossEntropyOptions& options>
 struct WithoutUpstream {
-  static constexpr CrossEntropyOptions value = {
-      options.scaled,        options.softcap,       options.smoothing,    options.weights, options.z_loss,
-      options.nll,           options.argmax,        options.gradient,     options.shard,   options.reduced,
-      two_divisors<options>, options.count_correct, options.check_targets};
+  static __device__ constexpr CrossEntropyOptions of(CrossEntropyOptions all) {
+    all.mean = two_divisors<options>;
+    all.upstream = Upstream::none;
+    return all;
+  }
+  static constexpr CrossEntropyOptions value = of(options);
 };
 
 /// The producer's information about a row.

@@ -131,6 +131,7 @@ template <typename Problem>
 void set_outputs(Settings& settings, const Problem& p) {
   settings.z_loss = p.z_loss;
   settings.reduction = p.reduction;
+  settings.lse_low = p.lse_low;
   settings.nll = p.nll;
   settings.argmax = p.argmax;
   settings.num_correct = p.num_correct;
@@ -196,6 +197,7 @@ Settings settings_of(const CrossEntropyBackwardProblem& p) {
   settings.z_loss = p.z_loss;
   settings.reduction = p.reduction;
   settings.upstream = *p.dloss;
+  settings.lse_low = p.lse_low;
   settings.nll = p.nll;
   settings.lse_gradient = p.dlse;
   set_positions(settings, p);

@@ -32,7 +32,7 @@ struct Settings {
   std::int64_t ignore_index = -100;
   std::int64_t vocab_start = 0, vocab_size = 0, shards = 1;
   double label_smoothing = 0, z_loss = 0, scale = 1, softcap = 0;
-  bool weight = false, nll = false, argmax = false, num_correct = false, check_targets = false;
+  bool weight = false, lse_low = false, nll = false, argmax = false, num_correct = false, check_targets = false;
   bool mark_ignored = false;  ///< argmax of ignored rows is -1
   bool lse_gradient = false;  ///< backward: adds the gradient through lse
 

@@ -131,6 +131,11 @@ RowReference<Real> reference_of(const Settings& settings, std::span<const HostAr
   out.sum_excluding_max = static_cast<Real>(sum_excluding_max);
   out.below = static_cast<Real>(below);
   out.weights = static_cast<Real>(weights);
+  const auto overflows = [&](long double finite) {
+    return std::isfinite(finite) && std::isinf(in_range<long double>(settings.number(), finite));
+  };
+  out.smoothing_overflows = settings.label_smoothing != 0 &&
+                            (overflows(out.largest) || overflows(below) || (std::isnan(below) && !std::isnan(out.largest)));
   complete(settings, row, row.target_weight, out);
   return out;
 }
@@ -190,6 +195,7 @@ RowReference<Real> from_lse(const Settings& settings, std::span<const HostArray>
                             const Row& row) {
   RowReference<Real> out;
   out.lse = out.largest = number_at(settings, *find(arrays, "lse"), index);
+  if (const HostArray* const low = find(arrays, "lse_low"); low != nullptr) out.log_sum = number_at(settings, *low, index);
   const HostArray* const weight = find(arrays, "weight");
   if (weight == nullptr)
     out.weights = static_cast<Real>(settings.vocab_size);
@@ -201,7 +207,7 @@ RowReference<Real> from_lse(const Settings& settings, std::span<const HostArray>
   if (row.column >= 0) {
     out.target_logit = transformed<Real>(settings, logit_at(logits, index, row.column));
     const HostArray* const nll = find(arrays, "nll");
-    out.nll = nll == nullptr ? out.lse - out.target_logit : number_at(settings, *nll, index);
+    out.nll = nll == nullptr ? out.lse - out.target_logit + out.log_sum : number_at(settings, *nll, index);
     out.target_rest = std::expm1(-out.nll);
   }
   return out;

@@ -72,6 +72,7 @@ struct RowReference {
   double lse_error = 0, loss_error = 0, nll_error = 0, z_error = 0;  // allowed absolute errors
   double terms = 0;                                                  // sum of the magnitudes of the loss's terms
   double logit_error = 0;                                            ///< of a transformed logit
+  bool smoothing_overflows = false;  ///< the loss is infinite or NaN, as the order of the sum and weights of 0 decide
   std::int64_t argmax = -1;
   std::int64_t maxima = 1;  ///< classes whose logit may be the maximum after the roundings of scale and soft cap
 };

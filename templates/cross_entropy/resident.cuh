@@ -6,7 +6,7 @@
 #include "cross_entropy/outcome.cuh"
 #include "cross_entropy/take_out.cuh"
 #include "cross_entropy/target.cuh"
-#include "row/hybrid_row.cuh"
+#include "row/schedules/hybrid_row.cuh"
 
 namespace tunesmith {
 

@@ -205,6 +205,23 @@ struct RunningCrossEntropy {
   }
 };
 
+/// The forward operation's lse of a row. The constructor issues the loads.
+template <const CrossEntropyOptions& options>
+struct LseIn {
+  using Number = NumberOf<options>;
+  Number lse, low = 0.0f;  ///< of a sum that is not rounded
+
+  __device__ __forceinline__ LseIn(const ParamsOf<options>& params, int64 row) : lse(params.lse_in[row]) {
+    if constexpr (options.lse_low) low = params.lse_low[row];
+  }
+  /// Returns lse - logit of the target.
+  __device__ __forceinline__ Number nll(const ParamsOf<options>& params, int64 row, Number target_logit) const {
+    if constexpr (options.nll) return params.nll_in[row];
+    const Number difference = subtract(lse, target_logit);
+    return options.lse_low ? add(difference, low) : difference;
+  }
+};
+
 /// The loss of one row, and the factors of its gradient.
 template <const CrossEntropyOptions& options>
 struct RowLoss {
@@ -214,6 +231,7 @@ struct RowLoss {
   ExponentialOf<options> exponential;
   Number loss;  ///< without z_loss if that has its own divisor
   Number lse, z_loss, nll;
+  Number lse_low = 0.0f;   ///< what rounding lse lost
   Number per_exponential;  ///< 1 / sum
   Number target_share;     ///< p of the target
   Number target_rest;      ///< p - 1 of the target
@@ -236,6 +254,7 @@ struct RowLoss {
     const Number log_sum = finite ? log_of_sum(beyond_one) : float_of(nan_bits);
     const Number per_sum = finite ? divide(Number(1), add(sum_excluding_max, of_target)) : float_of(nan_bits);
     lse = finite ? add(largest, log_sum) : largest;
+    if constexpr (options.lse_low) lse_low = finite ? lost_by_adding(largest, log_sum, lse) : 0.0f;
     nll = add(subtract(largest, target_logit), log_sum);
     per_exponential = multiply(per_sum, per_most);
     target_share = multiply(of_target, per_sum);
@@ -260,19 +279,21 @@ struct RowLoss {
     if constexpr (options.argmax) argmax = part.index;
   }
 
-  /// From the forward operation's lse, for gradients only. `sum_of_weights`: over all classes.
-  __device__ __forceinline__ RowLoss(Number row_lse, Number weight_of_target, Number sum_of_weights)
-      : exponential(row_lse),
+  /// From the forward operation's lse of a row, for gradients only. `sum_of_weights`: over all classes.
+  __device__ __forceinline__ RowLoss(const LseIn<options>& row, Number weight_of_target, Number sum_of_weights)
+      : exponential(row.lse),
         loss(0.0f),
-        lse(row_lse),
+        lse(row.lse),
         z_loss(0.0f),
         nll(0.0f),
-        per_exponential(is_finite(row_lse) ? exponential.reciprocal(row_lse) : float_of(nan_bits)),
+        per_exponential(is_finite(row.lse) ? exponential.reciprocal(row.lse) : float_of(nan_bits)),
         target_share(0.0f),
         target_rest(0.0f),
         target_weight(weight_of_target),
         weights(sum_of_weights),
-        argmax(no_column) {}
+        argmax(no_column) {
+    if constexpr (options.lse_low) per_exponential = multiply(per_exponential, ExponentialOf<options>(Number(0))(-row.low));
+  }
 
   /// From a whole row, for the gradients of all classes but the target, without a logarithm: not for z_loss. `relative`:
   /// exponentials relative to the `largest` of `part`, which includes the target's logit.

@@ -69,20 +69,22 @@ std::size_t params_bytes(const Settings& settings) {
 std::uint32_t pointer_offset(std::string_view array, const Settings& settings) {
   const bool backward = settings.kind == Kind::backward;
   const std::size_t rows = settings.positions ? base_params_bytes(settings) : offsetof(Params, row);
-  const std::array<ArrayPlace, 14> places{{{"logits", rows + offsetof(RowParams, input)},
-                                           {"dlogits", rows + offsetof(RowParams, output)},
-                                           {"targets", offsetof(Params, targets)},
-                                           {"weight", offsetof(Params, weight)},
-                                           {"dloss", offsetof(Params, upstream)},
-                                           {"dlse", loss_params_bytes(settings)},
-                                           {"loss", offsetof(Params, loss)},
-                                           {"lse", backward ? offsetof(Params, lse_in) : offsetof(Params, lse)},
-                                           {"z_loss", offsetof(Params, z_loss)},
-                                           {"nll", backward ? offsetof(Params, nll_in) : offsetof(Params, nll)},
-                                           {"argmax", offsetof(Params, argmax)},
-                                           {"num_correct", offsetof(Params, num_correct)},
-                                           {"bad_targets", offsetof(Params, bad_targets)},
-                                           {"partials", offsetof(Params, shard_partials)}}};
+  const std::array<ArrayPlace, 15> places{
+      {{"logits", rows + offsetof(RowParams, input)},
+       {"dlogits", rows + offsetof(RowParams, output)},
+       {"targets", offsetof(Params, targets)},
+       {"weight", offsetof(Params, weight)},
+       {"dloss", offsetof(Params, upstream)},
+       {"dlse", loss_params_bytes(settings)},
+       {"loss", offsetof(Params, loss)},
+       {"lse", backward ? offsetof(Params, lse_in) : offsetof(Params, lse)},
+       {"lse_low", settings.wide() ? offsetof(WideParams, lse_low) : offsetof(Params, lse_low)},
+       {"z_loss", offsetof(Params, z_loss)},
+       {"nll", backward ? offsetof(Params, nll_in) : offsetof(Params, nll)},
+       {"argmax", offsetof(Params, argmax)},
+       {"num_correct", offsetof(Params, num_correct)},
+       {"bad_targets", offsetof(Params, bad_targets)},
+       {"partials", offsetof(Params, shard_partials)}}};
   return offset_of(array, places);
 }
 
@@ -119,6 +121,7 @@ std::string options_text(const Settings& settings) {
   member(settings.label_smoothing != 0, "smoothing");
   member(settings.weight, "weights");
   member(settings.z_loss != 0, "z_loss");
+  member(settings.lse_low, "lse_low");
   member(settings.nll, "nll");
   member(settings.finds_class(), "argmax");
   member(settings.has_gradient(), "gradient");

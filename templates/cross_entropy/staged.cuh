@@ -7,8 +7,8 @@
 #pragma once
 
 #include "cross_entropy/outcome.cuh"
-#include "row/hybrid_row.cuh"
-#include "row/staged.cuh"
+#include "row/schedules/hybrid_row.cuh"
+#include "row/schedules/staged.cuh"
 
 namespace tunesmith {
 

@@ -40,7 +40,7 @@ __device__ __forceinline__ void cross_entropy_backward_strided(const StridedLogi
     const int64 position = targets.first + j;
     const Target<TargetType>& target = targets.of[j].value;
     const GradientScale<options> upstream(params, position);
-    const Number lse = params.lse_in[position];
+    const LseIn<options> lse(params, position);
     const LseGradient<Params> through_lse(params, position);
     RowLoss<options>& loss = losses[j].value;
     loss = RowLoss<options>(lse, weight_of<options>(params, target.column), sum_of_weights);
@@ -61,7 +61,7 @@ __device__ __forceinline__ void cross_entropy_backward_strided(const StridedLogi
     }
     target_logit = scale(target_logit);
     RowLoss<options> with_target = loss;
-    with_target.set_target(target_logit, options.nll ? params.nll_in[position] : subtract(lse, target_logit));
+    with_target.set_target(target_logit, lse.nll(params, position, target_logit));
     const Gradient gradient(params, with_target, upstream, target.counts());
     if constexpr (LseGradient<Params>::present)
       of_target[j] = through_lse.of_target(gradient, with_target, target_logit);

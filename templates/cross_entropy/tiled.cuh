@@ -4,7 +4,7 @@
 
 #include "cross_entropy/outcome.cuh"
 #include "cross_entropy/target.cuh"
-#include "row/tiles.cuh"
+#include "row/schedules/tiles.cuh"
 
 namespace tunesmith {
 

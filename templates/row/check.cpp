@@ -24,7 +24,11 @@ double error_of(DType dtype, double result, double reference, double slack) {
   if (dtype == DType::bf16) most = 0x1.ffp127;
   if (dtype == DType::f64) most = INFINITY;
   const double expected = std::fabs(reference) >= most ? std::copysign(INFINITY, reference) : reference;
-  if (std::isinf(expected) || std::isinf(result)) return expected == result ? 0 : INFINITY;
+  if (std::isinf(expected) || std::isinf(result)) {
+    if (expected == result) return 0;
+    const double finite = std::isinf(result) ? std::copysign(most, result) : result;
+    return std::fabs(finite - reference) <= slack ? 0 : INFINITY;
+  }
   return std::max(0.0, std::fabs(result - expected) - slack) / spacing(dtype, expected);
 }
 

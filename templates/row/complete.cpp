@@ -1,7 +1,7 @@
 // Completes a configuration with some fields pinned by the user.
 
-#include "templates/row/defaults.h"
-#include "templates/row/geometry.h"
+#include "templates/row/defaults/defaults.h"
+#include "templates/row/defaults/geometry.h"
 #include "templates/row/prefetch.h"
 #include "tunesmith/error.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "templates/row/pipeline.h"
+#include "templates/row/schedules/pipeline.h"
 
 namespace tunesmith::row {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "templates/config_values.h"
+#include "templates/row/schedules/staged.h"
 #include "templates/row/shape.h"
-#include "templates/row/staged.h"
 #include "tunesmith/device_info.h"
 #include "tunesmith/problem.h"
 

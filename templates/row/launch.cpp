@@ -8,8 +8,8 @@
 
 #include "templates/folded_grid.h"
 #include "templates/row/params.cuh"
-#include "templates/row/persistent.h"
-#include "templates/row/pipeline.h"
+#include "templates/row/schedules/persistent.h"
+#include "templates/row/schedules/pipeline.h"
 
 namespace tunesmith::row {
 

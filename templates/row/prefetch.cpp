@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "templates/row/geometry.h"
-#include "templates/row/memory.h"
-#include "templates/row/small_blocks.h"
+#include "templates/row/defaults/geometry.h"
+#include "templates/row/defaults/memory.h"
+#include "templates/row/defaults/small_blocks.h"
 
 namespace tunesmith::row {
 int resident_blocks(const TypedConfig& config, const Shape& shape) {

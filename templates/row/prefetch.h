@@ -1,5 +1,5 @@
 #pragma once
-// Rows that blocks bring into L2 for later ones (row/later_rows.cuh). Internal to templates/row.
+// Rows that blocks bring into L2 for later ones (row/schedules/later_rows.cuh). Internal to templates/row.
 
 #include <string>
 

@@ -22,7 +22,7 @@ struct RowShape {
   bool safe = false;        ///< fully masked rows give 0 instead of NaN
   int mask_vector = 1;      ///< mask elements per load; divides `vector`
   bool wide = false;        ///< elements, values and sums are double
-  int staged_rows = 0;      ///< rows of a block in shared memory (row/staged.cuh); 0: rows are in global memory
+  int staged_rows = 0;      ///< rows of a block in shared memory (row/schedules/staged.cuh); 0: rows are in global memory
 };
 
 /// The type of a row's values and sums.
@@ -38,7 +38,7 @@ __device__ __forceinline__ Number scale_of(const RowParams& params) {
 /// Compile-time choices of the generated source, to which operations add their own:
 ///   Edges, SeenEdges  how vectors may cross the ends of a row, and of its contributing range (device/edges.cuh)
 ///   Mask              NoMask, AddMask or KeepMask (row/mask.cuh)
-///   Prefetch          of resident rows: NoPrefetch or PrefetchLaterRow (row/later_rows.cuh)
+///   Prefetch          of resident rows: NoPrefetch or PrefetchLaterRow (row/schedules/later_rows.cuh)
 template <const RowShape& shape>
 struct RowFeatures;
 
@@ -122,7 +122,8 @@ struct Row {
   }
 };
 
-/// The type of the sum of a thread's vectors, for which `Sum` is made. row/staged.cuh has another one for narrow vectors.
+/// The type of the sum of a thread's vectors, for which `Sum` is made. row/schedules/staged.cuh has another one for narrow
+/// vectors.
 template <const RowShape& shape, typename Sum, bool staged = (shape.staged_rows > 0)>
 struct SumOfVectors {
   using type = Sum;

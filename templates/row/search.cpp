@@ -9,14 +9,14 @@
 #include <set>
 
 #include "templates/eviction.h"
-#include "templates/row/defaults.h"
-#include "templates/row/few_rows.h"
-#include "templates/row/geometry.h"
-#include "templates/row/model.h"
-#include "templates/row/persistent.h"
-#include "templates/row/pipeline.h"
+#include "templates/row/defaults/defaults.h"
+#include "templates/row/defaults/few_rows.h"
+#include "templates/row/defaults/geometry.h"
+#include "templates/row/defaults/model.h"
+#include "templates/row/defaults/small_blocks.h"
 #include "templates/row/prefetch.h"
-#include "templates/row/small_blocks.h"
+#include "templates/row/schedules/persistent.h"
+#include "templates/row/schedules/pipeline.h"
 #include "templates/row/stagger.h"
 
 namespace tunesmith::row {

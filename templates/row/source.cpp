@@ -1,8 +1,8 @@
 #include "templates/row/source.h"
 
 #include "templates/row/params.cuh"
-#include "templates/row/pipeline.h"
 #include "templates/row/prefetch.h"
+#include "templates/row/schedules/pipeline.h"
 #include "templates/row/stagger.h"
 #include "templates/source_text.h"
 
@@ -256,12 +256,12 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
 
 std::vector<std::string> templates(const std::string& folder) {
   std::vector<std::string> names = overloads_for_double();
-  names.insert(names.end(), {folder, "device/group_of_cluster.cuh", "row/staged.cuh"});
+  names.insert(names.end(), {folder, "device/group_of_cluster.cuh", "row/schedules/staged.cuh"});
   return names;
 }
 
 std::vector<std::string> overloads(const TypedConfig& config, const Shape& shape) {
-  if (shape.staged_rows > 0) return {"row/staged.cuh"};
+  if (shape.staged_rows > 0) return {"row/schedules/staged.cuh"};
   if (config.variant == Variant::cluster) return {"device/group_of_cluster.cuh"};
   return {};
 }

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "templates/row/geometry.h"
-#include "templates/row/small_blocks.h"
+#include "templates/row/defaults/geometry.h"
+#include "templates/row/defaults/small_blocks.h"
 
 namespace tunesmith::row {
 int full_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {

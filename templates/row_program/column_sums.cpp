@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "templates/folded_grid.h"
-#include "templates/row/geometry.h"
+#include "templates/row/defaults/geometry.h"
 #include "templates/row/params.cuh"
-#include "templates/row/persistent.h"
+#include "templates/row/schedules/persistent.h"
 
 namespace tunesmith::row_program {
 namespace {
@@ -45,7 +45,7 @@ void add_column_sums(LaunchPlan& plan, const row::TypedConfig& config, const row
   if (!plan.kernels.empty()) {
     const std::int64_t blocks = blocks_of_group(config);
     plan.kernels.front().grid = folded_grid(params.groups * blocks, blocks);
-    // Each block has one of each sum over rows and columns (row_program/totals.cuh). The words that blocks of a grid
+    // Each block has one of each sum over rows and columns (row/schedules/totals.cuh). The words that blocks of a grid
     // exchange follow the partial sums, as far away as if all were sums of columns.
     const bool is_grid = config.variant == row::Variant::grid;
     const std::int64_t of_columns = params.groups * round_up(shape.cols, 32);
@@ -76,7 +76,7 @@ void add_column_sums(SourceParts& parts, const row::TypedConfig& config, const r
 
 void add_column_sums(SourceParts& parts, const std::string& params, const PartialSumsText& sums) {
   const std::string count = std::to_string(block_threads);
-  const std::string function = sums.totals ? "row_program_sums_and_totals" : entry;
+  const std::string function = sums.totals ? "program_sums_and_totals" : "program_column_sums";
   parts.kernels += "\nextern \"C\" __global__ void __launch_bounds__(" + count + ")\n" + entry +
                    "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + function +
                    "<tunesmith::Program, shape, " + count + ", " + std::to_string(block_columns) + ", " + sums.rows +

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <type_traits>
 
-#include "templates/row_program/gradient.h"
+#include "templates/row_program/language/parse.h"
+#include "templates/row_program/language/programs.h"
 #include "templates/row_program/op.h"
-#include "templates/row_program/parse.h"
-#include "templates/row_program/programs.h"
+#include "templates/row_program/passes/gradient.h"
 #include "templates/row_program/strided_op.h"
 #include "tunesmith/dispatch.h"
 #include "tunesmith/error.h"

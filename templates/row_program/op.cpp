@@ -5,12 +5,13 @@
 
 #include "templates/row/columns.h"
 #include "templates/row_program/column_sums.h"
-#include "templates/row_program/emit.h"
-#include "templates/row_program/gather.h"
-#include "templates/row_program/keep.h"
-#include "templates/row_program/kernel_params.h"
-#include "templates/row_program/plain_sums.h"
-#include "templates/row_program/separate.h"
+#include "templates/row_program/emit/emit.h"
+#include "templates/row_program/emit/kernel_params.h"
+#include "templates/row_program/language/canonical.h"
+#include "templates/row_program/passes/gather.h"
+#include "templates/row_program/passes/keep.h"
+#include "templates/row_program/passes/plain_sums.h"
+#include "templates/row_program/passes/separate.h"
 #include "templates/row_program/strided_op.h"
 #include "templates/source_text.h"
 
@@ -72,13 +73,10 @@ row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row
     program = row_program::with_gathers(
         program, {.cols = shape.min_cols > 0 ? shape.min_cols : shape.cols, .max_cols = shape.cols}, typed_.in_place);
   row::Kernels kernels;
-  const std::string sums = shape.totals > 0 && config.variant == row::Variant::two_pass ? "totals"
-                           : shape.sums_rows()                                          ? "sums"
-                                                                                        : "";
-  kernels.files = "row_program/" + (sums.empty() ? "" : sums + "_");
-  kernels.function = "row_program" + (sums.empty() ? "" : "_" + sums);
-  if (shape.totals > 0) kernels.overloads = {"row_program/totals.cuh"};
-  kernels.for_double = {"row_program/double.cuh"};
+  kernels.files = "row/schedules/";
+  kernels.function = shape.sums_rows() ? "program_sums" : "program";
+  if (shape.totals > 0) kernels.overloads = {"row/schedules/totals.cuh"};
+  kernels.for_double = {"row/double_functions.cuh"};
   kernels.steps = "the stages of the program";
   kernels.types = row_program::program_type(program);
   std::vector<std::string> columns = row_program::column_types(typed_, program_, shape);

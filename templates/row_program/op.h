@@ -19,7 +19,9 @@ class ParsedRowProgram final : public row::RowProblem {
   ParsedRowProgram(const Op& op, const Typed& typed, const RowProgramProblem& problem)
       : ParsedRowProgram(op, typed, problem, row_program::program_of(problem)) {}
 
-  static std::vector<std::string> templates() { return row::templates("row_program"); }
+  static std::vector<std::string> templates() {
+    return {"device/group_of_cluster.cuh", "row/double_functions.cuh", "row/schedules", "strided"};
+  }
   KeyParts key() const override;
   Cost cost() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;

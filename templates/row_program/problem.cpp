@@ -5,12 +5,12 @@
 #include "core/hash.h"
 #include "templates/row/columns.h"
 #include "templates/row/empty_rows.h"
-#include "templates/row_program/canonical.h"
-#include "templates/row_program/device_text.h"
-#include "templates/row_program/diagnostic.h"
-#include "templates/row_program/kernel_params.h"
-#include "templates/row_program/parse.h"
-#include "templates/row_program/separate.h"
+#include "templates/row_program/emit/device_text.h"
+#include "templates/row_program/emit/kernel_params.h"
+#include "templates/row_program/language/canonical.h"
+#include "templates/row_program/language/diagnostic.h"
+#include "templates/row_program/language/parse.h"
+#include "templates/row_program/passes/separate.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::row_program {

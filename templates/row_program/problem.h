@@ -6,7 +6,7 @@
 
 #include "templates/row/own_params.h"
 #include "templates/row/shape.h"
-#include "templates/row_program/program.h"
+#include "templates/row_program/language/program.h"
 #include "tunesmith/row_program.h"
 
 namespace tunesmith::row_program {

@@ -1,6 +1,6 @@
 #include "templates/row_program/shipped_op.h"
 
-#include "templates/row_program/programs.h"
+#include "templates/row_program/language/programs.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {

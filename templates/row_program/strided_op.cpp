@@ -9,13 +9,13 @@
 #include "core/hash.h"
 #include "templates/row/empty_rows.h"
 #include "templates/row/params.cuh"
-#include "templates/row_program/canonical.h"
 #include "templates/row_program/column_sums.h"
-#include "templates/row_program/emit.h"
-#include "templates/row_program/gather.h"
-#include "templates/row_program/kernel_params.h"
+#include "templates/row_program/emit/emit.h"
+#include "templates/row_program/emit/kernel_params.h"
+#include "templates/row_program/language/canonical.h"
 #include "templates/row_program/op.h"
-#include "templates/row_program/separate.h"
+#include "templates/row_program/passes/gather.h"
+#include "templates/row_program/passes/separate.h"
 #include "templates/strided/source.h"
 #include "tunesmith/error.h"
 
@@ -164,10 +164,13 @@ strided::TypedConfig ParsedStridedRowProgram::default_of(const DeviceInfo& devic
 
 strided::Kernels ParsedStridedRowProgram::kernels() const {
   strided::Kernels kernels;
-  kernels.file = shape().totals > 0 ? "row_program/strided_totals.cuh" : "row_program/strided.cuh";
-  if (shape().column_sums > 0) kernels.overloads = {"row_program/strided_sums.cuh"};
-  kernels.for_double = {"row_program/double.cuh"};
-  kernels.function = "row_program_strided";
+  kernels.file = "strided/schedules.cuh";
+  if (shape().totals > 0)
+    kernels.overloads = {"strided/position_totals.cuh"};
+  else if (shape().column_sums > 0)
+    kernels.overloads = {"strided/position_sums.cuh"};
+  kernels.for_double = {"row/double_functions.cuh"};
+  kernels.function = "program_strided";
   kernels.steps = "the stages of the program";
   return kernels;
 }
@@ -218,7 +221,7 @@ SourceParts ParsedStridedRowProgram::parts_of(const strided::TypedConfig& typed)
   const std::string program_type = row_program::program_type(program_);
   const auto kernel = [&](const std::string& entry, const std::string& function, const std::string& last) {
     return strided::kernel(typed.threads, typed.min_blocks, entry, params_type,
-                           "row_program_strided_" + function + "<" + program_type + ", shape, config" + last + ">");
+                           "program_strided_" + function + "<" + program_type + ", shape, config" + last + ">");
   };
   const bool sums = shape().sums_rows();
   const std::string entry(op().name());
@@ -226,11 +229,8 @@ SourceParts ParsedStridedRowProgram::parts_of(const strided::TypedConfig& typed)
   if (typed.variant == strided::Variant::split)
     for (int stage = 1; const std::string& name : strided::sums_entries(shape(), entry))
       parts.kernels += kernel(name, "split_sums", ", " + std::to_string(stage++)) + "\n";
-  const std::string function =
-      std::string(shape().totals > 0 ? "totals_" : "") + (typed.variant == strided::Variant::split ? "split"
-                                                          : twice                                  ? "two_pass"
-                                                                                                   : "resident");
-  parts.kernel = "row_program_strided_" + function;
+  const std::string function = typed.variant == strided::Variant::split ? "split" : twice ? "two_pass" : "resident";
+  parts.kernel = "program_strided_" + function;
   parts.kernels += kernel(entry, function, sums ? ", tunesmith::PositionSums<" + program_type + ", shape, config>" : "");
   if (sums)
     row_program::add_column_sums(parts, params_type,

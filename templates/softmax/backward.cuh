@@ -85,8 +85,15 @@ struct SoftmaxGradient {
         if constexpr (shape.scaled) dy[j] = multiply(dy[j], scale);
       } else {
         dy[j] = subtract(subtract(dy[j], sum), rest);
-        if constexpr (shape.scaled) dy[j] = multiply(dy[j], scale);  // before y makes it denormal
-        dy[j] = multiply(y[j], dy[j]);
+        Number<shape> share = y[j];
+        if constexpr (shape.scaled) {
+          // A scale below 1 multiplies the difference, before y makes it denormal. A larger one multiplies y, which is at
+          // most 1: the difference could overflow.
+          const bool grows = scale > 1.0f;
+          dy[j] = multiply(dy[j], grows ? Number<shape>(1) : scale);
+          share = multiply(share, grows ? scale : Number<shape>(1));
+        }
+        dy[j] = multiply(share, dy[j]);
       }
       if constexpr (shape.safe && shape.logarithm) dy[j] = empty ? Number<shape>(0) : dy[j];
     }

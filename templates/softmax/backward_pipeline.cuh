@@ -1,8 +1,8 @@
 // Gradient of softmax and log_softmax in two reads and one write of rows that stream through shared memory, on the pipeline
-// of row/pipeline.cuh. Pass 1 reduces one sum; pass 2 computes the gradient from dy and y in shared memory.
+// of row/schedules/pipeline.cuh. Pass 1 reduces one sum; pass 2 computes the gradient from dy and y in shared memory.
 #pragma once
 
-#include "row/streamed_rows.cuh"
+#include "row/schedules/streamed_rows.cuh"
 #include "softmax/backward.cuh"
 
 #if TUNESMITH_HAS_SM90A

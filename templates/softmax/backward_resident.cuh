@@ -2,7 +2,7 @@
 // registers and shared memory while it reduces one sum.
 #pragma once
 
-#include "row/hybrid_row.cuh"
+#include "row/schedules/hybrid_row.cuh"
 #include "softmax/backward.cuh"
 
 namespace tunesmith {

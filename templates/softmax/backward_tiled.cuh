@@ -2,7 +2,7 @@
 // a row, or several share it: a first kernel writes one partial sum per block, a second one reduces them and writes dx.
 #pragma once
 
-#include "row/tiles.cuh"
+#include "row/schedules/tiles.cuh"
 #include "softmax/backward.cuh"
 
 namespace tunesmith {

@@ -1,11 +1,11 @@
 // Softmax and log_softmax in one read and one write of rows that stream through shared memory, on the pipeline of
-// row/pipeline.cuh: while the sums of one row are reduced, the next rows are already being loaded.
+// row/schedules/pipeline.cuh: while the sums of one row are reduced, the next rows are already being loaded.
 //
 // Pass 1 computes the maximum and the sums online; pass 2 computes the result from the elements in shared memory.
 #pragma once
 
 #include "row/mask.cuh"
-#include "row/streamed_rows.cuh"
+#include "row/schedules/streamed_rows.cuh"
 #include "softmax/log_softmax.cuh"
 #include "softmax/running.cuh"
 

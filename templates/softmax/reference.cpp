@@ -258,7 +258,7 @@ void backward_reference(const Shape& shape, const Masking& masking, const HostAr
   const row::Elements dy_elements{dy.info}, y_elements{y.info};
   const std::int64_t length = masking.length(row);
   LongSum terms;
-  double size = 0;  // sum of the terms' magnitudes
+  long double size = 0;  // sum of the terms' magnitudes
   bool any_not_zero = false;
   const auto takes_part = [&](std::int64_t column) { return column < length && masking.keeps(row, column); };
   const auto gradient = [&](std::int64_t c) { return read_element(shape.input, dy.data, dy_elements.at(row, c)); };
@@ -270,17 +270,23 @@ void backward_reference(const Shape& shape, const Masking& masking, const HostAr
       terms.include(gradient(column));
     else
       terms.include_product(gradient(column), result(column));
-    size += std::fabs(shape.logarithm ? gradient(column) : gradient(column) * result(column));
+    size += std::fabs(shape.logarithm ? gradient(column) : gradient(column) * static_cast<long double>(result(column)));
   }
   const long double sum = terms.value();
   // Digits that are lost in denormal numbers: by each product of the sum, and by products with the scale.
   const double smallest = shape.wide() ? 0x1.0p-1074 : 0x1.0p-149;
   const double of_sum = 4 * smallest * static_cast<double>(shape.cols), of_scale = smallest * shape.options.scale;
   const bool empty = shape.options.safe && shape.logarithm && !any_not_zero;
+  // Where terms exceed the largest number together, a sum of some of them may be infinite, as their order decides.
+  const bool may_overflow = std::isfinite(size) && size >= (shape.wide() ? 0x1.fffffffffffffp1023L : 0x1.fffffep127L);
   for (std::int64_t column = 0; column < shape.cols; ++column) {
     const auto at = static_cast<std::size_t>(column);
     out.slack[at] = 0;
     out.result[at] = 0;
+    if (may_overflow) {
+      out.slack[at] = row::anything;
+      continue;
+    }
     if (!takes_part(column)) {
       // Without a finite sum the kernel computes 0 * inf here, so any value passes.
       out.slack[at] = std::isfinite(static_cast<double>(sum)) ? 0.0 : row::anything;
@@ -294,14 +300,15 @@ void backward_reference(const Shape& shape, const Masking& masking, const HostAr
       const double term = shape.options.scale * std::fabs(static_cast<double>(probability * sum));
       const double of_exponential = shape.wide() ? 0x1.8p-51 : shape.output == DType::f32 ? 0x1.8p-22 : 0x1.0p-16;
       out.slack[at] = of_exponential * term +
-                      twice_the_precision(shape) * shape.options.scale * static_cast<double>(probability) * size +
+                      twice_the_precision(shape) * shape.options.scale * static_cast<double>(probability * size) +
                       of_scale * (1 + 2 * std::fabs(static_cast<double>(sum)));  // the probability may be denormal, too
     } else {
       const long double difference = (gradient(column) - terms.sum) - terms.lost;
       out.result[at] = static_cast<double>(shape.options.scale * result(column) * difference);
-      out.slack[at] = of_sum * shape.options.scale * std::fabs(result(column)) + of_scale +
-                      smallest * std::fabs(static_cast<double>(difference)) +
-                      twice_the_precision(shape) * shape.options.scale * std::fabs(result(column)) * size;
+      out.slack[at] =
+          of_sum * shape.options.scale * std::fabs(result(column)) + of_scale +
+          smallest * std::fabs(static_cast<double>(difference)) +
+          twice_the_precision(shape) * shape.options.scale * std::fabs(result(column)) * static_cast<double>(size);
     }
   }
 }

@@ -4,8 +4,8 @@
 // once.
 #pragma once
 
-#include "row/hybrid_row.cuh"
 #include "row/mask.cuh"
+#include "row/schedules/hybrid_row.cuh"
 #include "softmax/exchange.cuh"
 #include "softmax/log_softmax.cuh"
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "row/mask.cuh"
-#include "row/tiles.cuh"
+#include "row/schedules/tiles.cuh"
 #include "softmax/log_softmax.cuh"
 #include "softmax/running.cuh"
 

@@ -86,11 +86,11 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
 }
 
 std::int64_t TypedConfig::column_sums_bytes(const Shape& shape) const noexcept {
-  // A sum and its rounding error, of each tile; columns are padded (row_program/column_sums.cuh).
+  // A sum and its rounding error, of each tile; columns are padded (row/schedules/column_sums.cuh).
   constexpr std::int64_t padded_to = 32;
   const std::int64_t pair_bytes = shape.wide() ? 16 : 8;
   const std::int64_t of_columns = pair_bytes * tiles(shape) * ((shape.cols + padded_to - 1) / padded_to * padded_to);
-  // Each block has one of each sum over positions and columns (row_program/totals.cuh). In split, the next part is as far
+  // Each block has one of each sum over positions and columns (row/schedules/totals.cuh). In split, the next part is as far
   // away as after sums of columns.
   const std::int64_t of_total = variant == Variant::split ? of_columns : pair_bytes * tiles(shape) * blocks_per_row;
   return shape.column_sums * of_columns + shape.totals * of_total;

@@ -202,7 +202,7 @@ class Pages(unittest.TestCase):
         self.write({path: results.dumps(run)})
         self.assertEqual(sorted(self.outdated()),
                          ["README.md", os.path.join("bench", "plots", "attention.svg"),
-                          os.path.join("bench", "results", "attention.md")])
+                          os.path.join("bench", "plots", "summary.svg"), os.path.join("bench", "results", "attention.md")])
 
     def test_an_edited_table_a_picture_and_a_spread_out_file_are_outdated(self):
         page, picture = os.path.join("bench", "results", "softmax.md"), os.path.join("bench", "plots", "softmax.svg")

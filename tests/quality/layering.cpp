@@ -119,10 +119,12 @@ std::optional<std::string> resolve(const SourceTree& tree, const Include& includ
   return std::nullopt;
 }
 
-// Returns the folder of an operation, also for its public header: "templates/softmax/".
+// Returns the folder of an operation, also for files in its subfolders: "templates/softmax/".
 std::string operation_of(std::string_view path) {
-  const std::string folder = folder_of(path);
-  return folder.substr(0, folder.find("include/tunesmith/"));
+  constexpr std::string_view templates = "templates/";
+  if (!path.starts_with(templates)) return folder_of(path);
+  const std::size_t end = path.find('/', templates.size());
+  return std::string(path.substr(0, end == path.npos ? templates.size() : end + 1));
 }
 
 // Operations on rows, which use row/ and, for columns that are not adjacent, strided/, which builds on row/ itself.
@@ -132,6 +134,7 @@ bool is_for_rows(std::string_view folder) { return folder == "templates/row/" ||
 
 // Operations that continue another one, whose files they share.
 const std::map<std::string_view, std::string_view> continues = {{"templates/attention_backward/", "templates/attention/"},
+                                                                {"templates/kv_append/", "templates/attention/"},
                                                                 {"templates/rms_norm/", "templates/row_program/"}};
 
 bool continues_operation(std::string_view own, std::string_view target) {
@@ -140,7 +143,7 @@ bool continues_operation(std::string_view own, std::string_view target) {
 }
 
 std::string check_device_code(const Include& include, const std::string& path) {
-  const std::string own = folder_of(include.file), target = folder_of(path);
+  const std::string own = operation_of(include.file), target = operation_of(path);
   if (target == "templates/device/" || target == own) return "";
   if (is_for_rows(target) && over_rows.contains(own)) return "";
   if (continues_operation(own, target)) return "";

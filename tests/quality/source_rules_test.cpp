@@ -129,8 +129,8 @@ TEST(SourceRules, EveryHeaderHasAnIncludeGuard) {
   }
 }
 
-// Returns the headings of findings that comments name: `NOTES.md, "Heading"`, in the folder of the file, or with a path from
-// templates/ or of bench/.
+// Returns the headings of findings that comments name: `NOTES.md, "Heading"`, of the file's own folder of templates/, or
+// with a path from templates/ or of bench/.
 std::vector<std::pair<std::string, std::string>> named_findings(const std::string& path, const std::string& contents) {
   if (contents.find("NOTES.md") == std::string::npos) return {};
   static const std::regex line_break("\n *//+ *"), finding("([a-z_]+/)?NOTES\\.md, \"([^\"]+)\"");
@@ -138,7 +138,7 @@ std::vector<std::pair<std::string, std::string>> named_findings(const std::strin
   std::vector<std::pair<std::string, std::string>> found;
   for (std::sregex_iterator it(text.begin(), text.end(), finding), end; it != end; ++it) {
     const std::string folder = (*it)[1];
-    const std::string from = folder.empty()       ? path.substr(0, path.rfind('/') + 1)
+    const std::string from = folder.empty()       ? path.substr(0, path.find('/', path.find('/') + 1) + 1)
                              : folder == "bench/" ? folder
                                                   : "templates/" + folder;
     found.emplace_back(from + "NOTES.md", (*it)[2]);

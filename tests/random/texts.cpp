@@ -5,7 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "templates/row_program/programs.h"
+#include "templates/row_program/language/programs.h"
 #include "tests/templates/row_program/random_programs.h"
 #include "tunesmith/error.h"
 #include "tunesmith/row_program.h"

@@ -54,6 +54,10 @@ const GoldenCase all_cases[] = {
      "variant=tiles,threads=128,unroll=2,load=plain,store=plain"},
     {"rms_norm_warp_bf16_1024", "rms_norm", "rows=4096,cols=1024,dtype=bf16,weight=1,weight_dtype=f32,rstd=1", "sm_90a",
      "variant=warp,threads=128,lanes=32,load=no_allocate,store=streaming"},
+    {"kv_append_e4m3_128", "kv_append",
+     "tokens=64,heads=32,kv_heads=8,head_dim=128,dtype=bf16,cache_dtype=e4m3,scales=head,page_size=16,pages=600,rope=neox,"
+     "max_positions=4096,qk_norm=1",
+     "sm_90a", "variant=rows,threads=128"},
     {"row_program_add_norm_bf16_4096", "row_program",
      "rows=4096,cols=4096,dtype=bf16,numbers=eps=1e-5,in_place=res=r,program="
      "in x%2C r : float[row%2C col]%0A"

@@ -75,9 +75,11 @@ TEST(Render, GoldenCasesCoverEveryTemplateOfRows) {
     for (const std::string& file : problem->source_parts(config).includes) included.insert(file);
   }
   EXPECT_EQ(included, (std::set<std::string>{"device/double_exponential.cuh",
+                                             "device/float8.cuh",
+                                             "kv_append/kv_append.cuh",
                                              "device/group_of_cluster.cuh",
                                              "row/double.cuh",
-                                             "row/staged.cuh",
+                                             "row/schedules/staged.cuh",
                                              "softmax/resident.cuh",
                                              "softmax/tiled.cuh",
                                              "softmax/pipeline.cuh",
@@ -93,15 +95,12 @@ TEST(Render, GoldenCasesCoverEveryTemplateOfRows) {
                                              "cross_entropy/staged.cuh",
                                              "cross_entropy/strided.cuh",
                                              "cross_entropy/strided_backward.cuh",
-                                             "row_program/double.cuh",
-                                             "row_program/persistent.cuh",
-                                             "row_program/resident.cuh",
-                                             "row_program/strided.cuh",
-                                             "row_program/sums_persistent.cuh",
-                                             "row_program/sums_resident.cuh",
-                                             "row_program/sums_tiled.cuh",
-                                             "row_program/tiled.cuh",
-                                             "row_program/totals.cuh"}));
+                                             "row/double_functions.cuh",
+                                             "row/schedules/persistent.cuh",
+                                             "row/schedules/resident.cuh",
+                                             "row/schedules/tiled.cuh",
+                                             "row/schedules/totals.cuh",
+                                             "strided/schedules.cuh"}));
 }
 
 // A change of any template that a kernel is made of makes its tuning results older ones.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "api/cli/cache/recorded.h"
+#include "api/cli/report/run_report.h"
 #include "api/cli/report/table.h"
 #include "tunesmith/error.h"
 #include "tunesmith/problem.h"
@@ -25,6 +27,18 @@ std::string use_text(const std::string& use) {
   if (use == name(Origin::older))
     return "older: of earlier templates; used until mode tune or `tunesmith tune` measures again";
   return "none: " + use;
+}
+
+std::string throughput(const TuningRecord& record) {
+  if (record.median_us <= 0 || record.bytes <= 0) return {};
+  const std::string traffic = fixed(record.bytes / record.median_us * 1e-3, 0) + " GB/s";
+  try {
+    const Cost cost = recorded_problem(record)->cost();
+    if (is_compute_bound(cost) && cost.overcounted.empty())
+      return fixed(cost.flops / record.median_us * 1e-6, 1) + " TFLOP/s, " + traffic;
+  } catch (const Error&) {  // written by another version, whose problems may be unknown
+  }
+  return traffic;
 }
 
 double speedup(const TuningRecord& record) { return record.median_us > 0 ? record.default_median_us / record.median_us : 0; }
@@ -84,8 +98,7 @@ std::string record_listing(const TuningRecord& record, CurrentVersion& version) 
       {"device class", record.key.device_class},
       {"config", record.config},
       {"time", microseconds(record.median_us) + " (MAD " + microseconds(record.mad_us) + ")"},
-      {"throughput",
-       record.median_us > 0 && record.bytes > 0 ? fixed(record.bytes / record.median_us * 1e-3, 0) + " GB/s" : ""},
+      {"throughput", throughput(record)},
       {"default", microseconds(record.default_median_us) + ": the winner is " + times(speedup(record))},
       {"effort", record.effort},
       {"policy", record.key.policy},

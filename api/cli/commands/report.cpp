@@ -23,14 +23,16 @@ int report_tuning(const ReportFlags& flags) {
   const EngineOptions options = flags.engine.options();
   const std::shared_ptr<Cache> cache = open_cache(options);
   const Problem problem = flags.problem->op().normalize(flags.problem->problem());
-  const TuningRecord record = find_tuning(problem, *cache, open_templates(options));
+  const auto [record, instead_of] = find_tuning(problem, *cache, open_templates(options));
   if (flags.html.empty()) {
     CurrentVersion version(options);
+    if (!instead_of.empty())
+      std::printf("The cache has no record of %s %s; the nearest record:\n\n", problem.op.c_str(), instead_of.c_str());
     std::printf("%s\n%s", record_listing(record, version).c_str(), trials_table(cache->find_trials(record.key)).c_str());
     return exit_done;
   }
   TuningPage page = gather(record, *cache, options);
-  if (record.problem != problem.text()) page.instead_of = brief(problem);
+  page.instead_of = instead_of;
   write_page(page, flags.html);
   std::printf("wrote %s\n", flags.html.c_str());
   return exit_done;

@@ -6,8 +6,8 @@
 #include "api/cli/arguments/errors.h"
 #include "api/cli/commands/commands.h"
 #include "api/cli/input/text_file.h"
-#include "templates/row_program/gradient.h"
-#include "templates/row_program/parse.h"
+#include "templates/row_program/language/parse.h"
+#include "templates/row_program/passes/gradient.h"
 
 namespace tunesmith::cli {
 

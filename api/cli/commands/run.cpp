@@ -79,7 +79,6 @@ int run(const RunFlags& flags) {
   check_outputs(op, infos, output_files);
   for (const auto& [array, path] : output_files) check_writable(path);
 
-  HostArrays host(infos);
   Engine engine(options);
   RunReport report;
   report.problem = problem;
@@ -88,6 +87,7 @@ int run(const RunFlags& flags) {
   if (report.device.kind == DeviceInfo::Kind::host && options.device == "auto")
     std::fputs("tunesmith: no GPU here; the host executor runs the same generated source on the CPU\n", stderr);
   if (!pinned.fields.empty()) parsed->complete_config(report.device, pinned);  // before any work
+  HostArrays host(infos);  // after the engine: without its device, no memory is needed
   host.fill(op, problem, static_cast<std::uint64_t>(flags.seed), input_files);
   check_starts(problem, host.arrays());
   run_forward_pass(engine, problem, host.arrays(), input_files);

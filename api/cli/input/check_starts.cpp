@@ -1,6 +1,7 @@
 #include "api/cli/input/check_starts.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "core/half.h"
@@ -41,6 +42,27 @@ void check_lengths(const Fields& fields, const HostArray& lengths, const HostArr
   }
 }
 
+/// Slots of a cache, which are different, and positions, which are rows of a table.
+void check_slots(const HostArray& slots, std::int64_t count) {
+  std::map<std::int64_t, std::int64_t> tokens;
+  for (std::int64_t t = 0; t < slots.info.shape[0]; ++t) {
+    const std::int64_t slot = read_integer(slots.info.dtype, slots.data, t);
+    if (slot < 0) continue;
+    if (slot >= count)
+      throw Error(ErrorCode::invalid_argument, "slot_mapping[", t, "] is ", slot, "; expected less than pages * page_size, ",
+                  count);
+    if (const auto [first, is_new] = tokens.emplace(slot, t); !is_new)
+      throw Error(ErrorCode::invalid_argument, "slot_mapping[", t, "] is ", slot, ", as is slot_mapping[", first->second,
+                  "]; expected different slots");
+  }
+}
+void check_positions(const HostArray& positions, std::int64_t count) {
+  for (std::int64_t t = 0; t < positions.info.shape[0]; ++t)
+    if (const std::int64_t position = read_integer(positions.info.dtype, positions.data, t);
+        position < 0 || position >= count)
+      throw Error(ErrorCode::invalid_argument, "positions[", t, "] is ", position, "; expected 0 to ", count - 1);
+}
+
 }  // namespace
 
 void check_starts(const Problem& problem, const std::vector<HostArray>& arrays) {
@@ -54,6 +76,8 @@ void check_starts(const Problem& problem, const std::vector<HostArray>& arrays) 
       const auto table = std::ranges::find_if(arrays, [](const HostArray& one) { return one.info.name == "block_table"; });
       check_lengths(fields, array, table == arrays.end() ? nullptr : &*table);
     }
+    if (array.info.name == "slot_mapping") check_slots(array, fields.integer("pages") * fields.integer("page_size"));
+    if (array.info.name == "positions") check_positions(array, fields.integer("max_positions"));
   }
 }
 

@@ -6,8 +6,8 @@
 
 #include "api/cli/arguments/nearest.h"
 #include "core/utf8.h"
-#include "templates/row_program/parse.h"
-#include "templates/row_program/programs.h"
+#include "templates/row_program/language/parse.h"
+#include "templates/row_program/language/programs.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::cli {

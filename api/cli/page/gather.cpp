@@ -63,25 +63,31 @@ void add_source(TuningPage& page, const EngineOptions& options) {
 
 }  // namespace
 
-TuningRecord find_tuning(const Problem& problem, Cache& cache, const TemplateSet& templates) {
+FoundTuning find_tuning(const Problem& problem, Cache& cache, const TemplateSet& templates) {
   const ParsedProblemPtr parsed = find_op(problem.op).parse(problem);
   const Target target = find_target("");
   const TuningKey key = tuning_key(*parsed, target.device, templates);
   std::vector<TuningRecord> records = cache.list_records();
   std::erase_if(records, [&](const TuningRecord& record) {
-    return record.key.op != key.op || record.key.problem_class != key.problem_class ||
-           (target.present && record.key.device_class != key.device_class);
+    return record.key.op != key.op || record.key.problem_class != key.problem_class;
   });
   if (records.empty())
     throw Error(ErrorCode::not_found, "the cache has no record of ", problem.op, " ", brief(problem),
-                target.present ? " on this GPU" : "",
-                "; `tunesmith tune` makes one, `tunesmith cache list --all` shows all");
+                " with these options; `tunesmith tune` makes one, `tunesmith cache list --all --op ", key.op,
+                "` shows others");
+  const auto is_of_other_gpu = [&](const TuningRecord& record) {
+    return target.present && record.key.device_class != key.device_class;
+  };
   const auto farness = [&](const TuningRecord& record) {
-    return std::tuple(distance(static_cast<double>(record.key.n_cols), static_cast<double>(key.n_cols)),
+    return std::tuple(is_of_other_gpu(record),
+                      distance(static_cast<double>(record.key.n_cols), static_cast<double>(key.n_cols)),
                       distance(static_cast<double>(record.key.rows_bucket), static_cast<double>(key.rows_bucket)),
                       record.key.template_digest != key.template_digest, -record.created_unix_s);
   };
-  return *std::ranges::min_element(records, {}, farness);
+  FoundTuning found{*std::ranges::min_element(records, {}, farness), ""};
+  if (found.record.problem != problem.text()) found.instead_of = brief(problem);
+  if (is_of_other_gpu(found.record)) found.instead_of = brief(problem) + " on " + target.device.name;
+  return found;
 }
 
 TuningPage gather(const TuningRecord& record, Cache& cache, const EngineOptions& options) {

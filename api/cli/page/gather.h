@@ -10,9 +10,14 @@
 
 namespace tunesmith::cli {
 
-/// Finds the record of the problem on this machine's GPU, or on any device if there is none; if the problem has no record of
-/// its own, the record of the nearest n_cols. Throws Error(not_found).
-TuningRecord find_tuning(const Problem& problem, Cache& cache, const TemplateSet& templates);
+struct FoundTuning {
+  TuningRecord record;
+  std::string instead_of;  ///< the requested problem, if the record is of a near one or of another GPU; else empty
+};
+
+/// Finds the record of the problem, or of the nearest n_cols: on this machine's GPU, or on another device if there is none
+/// of its own. Throws Error(not_found).
+FoundTuning find_tuning(const Problem& problem, Cache& cache, const TemplateSet& templates);
 
 /// Compiles the kernel for its resources; without NVRTC, the page says why it has none.
 TuningPage gather(const TuningRecord& record, Cache& cache, const EngineOptions& options);

@@ -14,7 +14,7 @@ namespace tunesmith::cli {
 struct TuningPage {
   TuningRecord record;
   std::string use;                      ///< how lookups find the record
-  std::string instead_of;               ///< the requested problem, if the record is of a near one
+  std::string instead_of;               ///< the requested problem, if the record is of a near one or another GPU
   std::vector<Trial> trials;            ///< of the record, in any order
   std::vector<TuningRecord> related;    ///< records of the operation, problem class and device, this one included
   Cost cost;                            ///< of the measured problem

@@ -19,8 +19,8 @@ namespace tunesmith {
 /// range gives loss NaN and gradient 0. Products are accumulated in float32 and rounded once.
 ///
 /// Each chunk computes its logits, its losses and the gradient of the logits in place, its rows of dhidden, and its partial
-/// sum of dweight, as in Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024. The divisor of the
-/// mean is applied in the matrix products and not to the 16-bit gradient of the logits, where it would underflow in f16.
+/// sum of dweight, as in Hsu et al., "Liger Kernel: Efficient Triton Kernels for LLM Training", 2024. In f16, the divisor of
+/// the mean is applied in the matrix products and not to the gradient of the logits, where it would underflow.
 /// With dlse, the losses and the gradient of a chunk take two passes over its logits.
 struct LinearCrossEntropyProblem {
   std::int64_t tokens = 0;                ///< >= 0
@@ -60,9 +60,9 @@ struct LinearCrossEntropyProblem {
   std::int64_t bias_alignment = 16;     ///< the same for bias
   std::int64_t dhidden_alignment = 16;  ///< the same for dhidden
   std::int64_t dweight_alignment = 16;  ///< the same for dweight
-  /// Maximum workspace in bytes, which determines the tokens per chunk. Larger chunks are faster up to about 2048 tokens.
-  /// Default 1 GiB.
-  std::int64_t memory_bytes = std::int64_t{1} << 30;
+  /// Maximum workspace in bytes, which determines the tokens per chunk. Every chunk reads weight and dweight, so few chunks
+  /// are faster. Default 1.1 GiB: 4096 tokens of a vocabulary of 131072 in 16 bits.
+  std::int64_t memory_bytes = std::int64_t{1126} << 20;
   /// Tokens per chunk, regardless of memory_bytes; the last chunk may have fewer. Default 0: determined by memory_bytes.
   std::int64_t chunk_tokens = 0;
   /// The caller passes the workspace to launch() (LinearCrossEntropyArrays::workspace), so that a caching allocator can
@@ -99,7 +99,8 @@ struct LinearCrossEntropyArrays {
 class LinearCrossEntropy {
  public:
   /// Prepares the kernels like Engine::prepare, which tunes them in Mode::tune, and the matrix products: cuBLASLt on a GPU
-  /// (found in the same places as NVRTC), plain loops on the host executor. `options` apply to the cross-entropy of a chunk.
+  /// (found in the same places as NVRTC), plain loops on the host executor. In Mode::tune, the library's algorithms are
+  /// checked and timed, and the fastest are recorded. `options` apply to the cross-entropy of a chunk.
   /// Must not be called during a stream capture. Throws Error(invalid_argument) for an invalid problem or if a chunk of one
   /// token exceeds memory_bytes, Error(not_found) if cuBLASLt is not found, Error(unsupported) if it lacks a product on this
   /// device, and the errors of Engine::prepare.

@@ -2,6 +2,7 @@
 // The engine and all operations. Each operation has a header of its own as well, such as tunesmith/rms_norm.h.
 
 #include "tunesmith/engine.h"
+#include "tunesmith/kv_append.h"
 #include "tunesmith/linear_cross_entropy.h"
 #include "tunesmith/rms_norm.h"
 #include "tunesmith/row_program.h"

@@ -48,7 +48,7 @@ class Fields {
   /// Prints all fields as "threads=256,load=plain"; parse_fields() is the inverse. Commas, percent signs and control
   /// characters in strings are escaped, e.g. %2C.
   std::string text() const;
-  /// Prints all fields for display: a string that text() would have to escape, such as a user's source, becomes <its hash>.
+  /// Prints all fields for display: a string that text() would have to escape, such as a user's source, becomes `<hash>`.
   std::string short_text() const;
   bool operator==(const Fields&) const = default;
 

@@ -66,6 +66,10 @@ constexpr Case cases[] = {
     {"row_program",
      "rows=5,cols=70,program=in x : f64[row%2C col]%0Ain w : bf16[col]%0Asum s = x * w%0Aout y : f64[row%2C col] = x - s / "
      "cols%0A"},
+    {"kv_append",
+     "tokens=20,heads=4,kv_heads=2,head_dim=64,dtype=bf16,cache_dtype=e4m3,scales=head,page_size=4,pages=9,rope=neox,"
+     "max_positions=30,qk_norm=1"},
+    {"kv_append", "tokens=0,kv_heads=2,head_dim=64"},
     {"copy", "elements=1000,dtype=f32,inputs=2"},
 };
 

@@ -59,12 +59,35 @@ TEST_F(ReportTest, TheNearestRecordSaysWhatWasAskedFor) {
   const Outcome outcome = run({"report", "softmax", "--rows", "64", "--cols", "1028", "--html", path("page.html")});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(read("page.html").find("<dt>asked for</dt><dd>rows=64, cols=1028, dtype=f32</dd>"), std::string::npos);
+  const std::string nearest = "The cache has no record of softmax rows=64,cols=1028,dtype=f32; the nearest record:\n";
+  EXPECT_TRUE(run({"report", "softmax", "--rows", "64", "--cols", "1028"}).out.starts_with(nearest));
+  EXPECT_FALSE(run({"report", "softmax", "--rows", "64", "--cols", "1024"}).out.starts_with(nearest));
 }
 
 TEST_F(ReportTest, WithoutAPageItPrintsTheTrials) {
   const Outcome outcome = run({"report", "softmax", "--rows", "64", "--cols", "1024"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("median us  MAD us  samples"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find(" 2000 GB/s\n"), std::string::npos) << outcome.out;
+}
+
+TEST_F(ReportTest, AComputeBoundProblemHasTeraflops) {
+  const Problem problem =
+      find_op("attention").normalize({"attention", {{"seq_q", std::int64_t{4096}}, {"head_dim", std::int64_t{128}}}});
+  const ParsedProblemPtr parsed = find_op("attention").parse(problem);
+  CacheOptions options;
+  options.file = cache_file();
+  Cache cache(options);
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  TuningRecord record;
+  record.key = tuning_key(*parsed, device, TemplateSet::embedded());
+  record.problem = problem.text();
+  record.config = parsed->default_config(device).text();
+  record.bytes = parsed->cost().bytes();
+  record.median_us = record.default_median_us = parsed->cost().flops * 1e-6 / 500;
+  cache.store_record(record, {});
+  const std::string out = run({"report", "attention", "--seq-q", "4096", "--head-dim", "128"}).out;
+  EXPECT_NE(out.find(" 500.0 TFLOP/s, "), std::string::npos) << out;
 }
 
 TEST_F(ReportTest, CacheReportTakesTheNumberOfARecord) {

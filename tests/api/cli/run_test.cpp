@@ -55,6 +55,12 @@ TEST_F(CliTest, TheTableHasTheFacts) {
   EXPECT_EQ(outcome.err, "");
 }
 
+// The arrays, of 4 PB here, are made after the device was found.
+TEST_F(CliTest, AMissingDeviceIsReportedBeforeInputsAreMade) {
+  expect_rejected({"run", "softmax", "--device", "cuda:99", "--rows", "1000000000", "--cols", "1000000"},
+                  {has_gpu() ? "cuda:99" : "no CUDA driver was found"}, 1);
+}
+
 TEST_F(CliTest, NoRowsAreNoWork) {
   const nlohmann::json report = run_json({"run", "softmax", "--device", "host", "--rows", "0", "--cols", "8"});
   EXPECT_EQ(report["verified"], true);

@@ -98,12 +98,10 @@ TEST_F(CrossEntropyCalls, ErrorsNameMissingArrays) {
   asked([](auto& p) { p.z_loss = 0.5; }, {"z_loss is a null pointer"});
 
   const CrossEntropyBackwardProblem backward = CrossEntropyBackwardProblem::contiguous(4, 8, DType::f32);
-  rejects([&] { engine_.run(backward, {logits_.data(), targets_.data(), floats_.data()}); }, {"dloss is a null pointer"});
-  rejects(
-      [&] {
-        engine_.run(backward, {logits_.data(), targets_.data(), floats_.data(), floats_.data() + 8});
-      },
-      {"dlogits is a null pointer"});
+  CrossEntropyBackwardArrays given{.logits = logits_.data(), .targets = targets_.data(), .lse = floats_.data()};
+  rejects([&] { engine_.run(backward, given); }, {"dloss is a null pointer"});
+  given.dloss = floats_.data() + 8;
+  rejects([&] { engine_.run(backward, given); }, {"dlogits is a null pointer"});
   rejects(
       [&] {
         engine_.run(CrossEntropyShardProblem::contiguous(4, 8, DType::f32), {logits_.data(), targets_.data()});

@@ -6,13 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "tunesmith/error.h"
 
 namespace tunesmith {
 namespace {
 
-constexpr std::size_t matmul_bytes = std::size_t{32} << 20;
+constexpr std::size_t matmul_bytes = std::size_t{64} << 20;
 
 LinearCrossEntropyProblem of(std::int64_t tokens, std::int64_t vocab_size) {
   LinearCrossEntropyProblem problem;
@@ -55,17 +56,51 @@ TEST(LinearChunks, MemoryIsBoundedAndUsed) {
         }
 }
 
-TEST(LinearChunks, TargetSizeUsesFewEvenChunksBelowOneGibibyte) {
-  const LinearChunks chunks = divide(of(8192, 128256), matmul_bytes);
-  EXPECT_LE(chunks.bytes, std::size_t{1} << 30);
-  EXPECT_LE(chunks.chunks, 4);
-  EXPECT_GE(chunks.chunk_tokens, 2048);
-  EXPECT_GE(chunks.tail_tokens == 0 ? chunks.chunk_tokens : chunks.tail_tokens, 2048);
+TEST(LinearChunks, LargeVocabulariesHaveFewEvenChunksByDefault) {
+  for (const auto& [tokens, vocab_size, expected] : {std::tuple(8192, 128256, 2), {16384, 131072, 4}, {4096, 128256, 1}}) {
+    const LinearChunks chunks = divide(of(tokens, vocab_size), matmul_bytes);
+    EXPECT_LE(chunks.bytes, std::size_t{1126} << 20);
+    EXPECT_EQ(chunks.chunks, expected) << vocab_size;
+    EXPECT_EQ(chunks.chunk_tokens, 4096);
+    EXPECT_EQ(chunks.matmul_bytes, matmul_bytes);
+  }
+  const LinearChunks chunks = divide(of(8192, 151936), matmul_bytes);
+  EXPECT_EQ(chunks.chunks, 3);
+  EXPECT_GE(chunks.tail_tokens, 2048);
+}
+
+TEST(LinearChunks, LittleMemoryIsMostlyForLogits) {
+  LinearCrossEntropyProblem problem = of(8192, 128256);
+  problem.memory_bytes = std::int64_t{64} << 20;
+  const LinearChunks chunks = divide(problem, matmul_bytes);
+  EXPECT_EQ(chunks.matmul_bytes, std::size_t{4} << 20);
+  EXPECT_EQ(chunks.matmul_bytes % 256, 0U);
+  EXPECT_LE(chunks.bytes, std::size_t{64} << 20);
+  EXPECT_EQ(chunks.chunk_tokens, 241);
+}
+
+TEST(LinearChunks, TheGradientOfTheLogitsHoldsTheFactorUnlessItIsF16) {
+  LinearCrossEntropyProblem problem = of(100, 1000);
+  EXPECT_TRUE(scales_dlogits(problem));
+  problem.dtype = DType::f16;
+  EXPECT_FALSE(scales_dlogits(problem));
+  problem.dtype = DType::f32;
+  problem.reduction = Reduction::sum;
+  EXPECT_FALSE(scales_dlogits(problem));
+  problem.dloss = true;
+  EXPECT_TRUE(scales_dlogits(problem));
+  problem.reduction = Reduction::none;
+  EXPECT_FALSE(scales_dlogits(problem));
+  problem.reduction = Reduction::mean;
+  problem.dlse = true;
+  EXPECT_FALSE(scales_dlogits(problem));
+  problem.dlse = problem.dhidden = problem.dweight = false;
+  EXPECT_FALSE(scales_dlogits(problem));
 }
 
 TEST(LinearChunks, NoSmallLastChunk) {
   LinearCrossEntropyProblem problem = of(2100, 128256);
-  problem.memory_bytes = (matmul_bytes + (std::size_t{1} << 20)) + 2048 * 128256 * 2;  // 2048 tokens fit
+  problem.memory_bytes = (std::int64_t{1} << 20) + std::int64_t{2048} * 128256 * 2 * 16 / 15;  // 2048 tokens fit
   const LinearChunks chunks = divide(problem, matmul_bytes);
   EXPECT_EQ(chunks.chunks, 2);
   EXPECT_GE(chunks.tail_tokens, 640);

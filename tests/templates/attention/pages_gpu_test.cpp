@@ -27,9 +27,11 @@ TEST_F(AttentionPagedGpu, EveryVariantAndPageSize) {
     for (const char* dims : {"head_dim=128,heads=8,kv_heads=2", "head_dim=64,heads=6,kv_heads=3", "head_dim=72,heads=4",
                              "head_dim=256,heads=2,kv_heads=1"})
       for (const char* queries :
-           {"seq_q=1", "seq_q=3,causal=bottom-right,sinks=1", "seq_q=16,varlen=1,total_q=100,causal=bottom-right,alibi=1"})
+           {"seq_q=1", "seq_q=3,causal=bottom-right,sinks=1", "seq_q=16,varlen=1,total_q=100,causal=bottom-right,alibi=1",
+            "seq_q=500,causal=bottom-right", "seq_q=400,varlen=1,total_q=2500,causal=bottom-right,window_left=300"})
         for (const char* config : {"variant=split", "variant=split,splits=3", "variant=split,cluster=2",
-                                   "variant=split,cluster=8", "variant=mma", "variant=simt"}) {
+                                   "variant=split,cluster=8", "variant=mma", "variant=simt", "variant=wgmma",
+                                   "variant=wgmma,tile_q=128,tile_kv=64", "variant=wgmma,tile_q=64,tile_kv=48,q_stages=1"}) {
           const int max_pages = 1500 / page_size + 1;
           const std::string fields = std::string("batch=14,") + dims + "," + queries +
                                      (turn % 2 == 0 ? ",dtype=bf16" : ",dtype=f16") + (turn % 3 == 0 ? ",layout=bhsd" : "") +
@@ -48,7 +50,7 @@ TEST_F(AttentionPagedGpu, GraphIsReplayedWithOtherLengthsAndTables) {
   const std::string fields =
       "batch=24,heads=32,kv_heads=8,seq_q=1,head_dim=128,dtype=bf16,page_size=16,max_pages=128,pages=1500";
   const GraphCalls calls(dynamic_cast<const CudaDevice&>(device()).driver());
-  for (const char* config : {"variant=split,splits=5", "variant=split,cluster=4,warps=8", "variant=mma"}) {
+  for (const char* config : {"variant=split,splits=5", "variant=split,cluster=4,warps=8", "variant=mma", "variant=wgmma"}) {
     const Case c = case_of("attention", fields, config);
     const auto executable = executable_of(c);
     const test::AttentionArraysOnHost host(c.problem, 7);

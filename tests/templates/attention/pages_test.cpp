@@ -11,6 +11,7 @@
 
 #include "core/half.h"
 #include "tests/support/host_kernels.h"
+#include "tests/support/mutations.h"
 #include "tests/templates/attention/mods.h"
 #include "tuner/verify.h"
 #include "tunesmith/attention_backward.h"
@@ -87,6 +88,45 @@ TEST_F(AttentionPaged, EveryOption) {
   verify_all(cases);
 }
 
+// TMA loads parts of pages, full pages, or tiles of a page; the producer is a thread or a warp. Sequences are shorter and
+// longer than a Q tile, and some end within a page.
+TEST_F(AttentionPaged, EveryPageSizeOfWgmma) {
+  std::vector<Case> cases;
+  std::size_t turn = 0;
+  for (const int page_size : {8, 16, 24, 40, 64, 128, 256})
+    for (const char* config : {"variant=wgmma,tile_q=64,tile_kv=64,stages=2", "variant=wgmma,tile_q=128,tile_kv=80,stages=2",
+                               "variant=wgmma,tile_q=128,tile_kv=48,q_stages=1,stages=3,o_slabs=1",
+                               "variant=wgmma,tile_q=128,tile_kv=64,ping_pong=1"})
+      for (const char* queries :
+           {"seq_q=70", "seq_q=133,causal=bottom-right", "seq_q=90,causal=bottom-right,window_left=60,sinks=1",
+            "seq_q=100,varlen=1,total_q=290,causal=bottom-right", "seq_q=66,window_left=30,window_right=9,softcap=15",
+            "seq_q=100,varlen=1,total_q=290,alibi=1"}) {
+        const char* const dims[] = {"head_dim=64", "head_dim=96,head_dim_v=64", "head_dim=128", "head_dim=40"};
+        const int max_pages = 270 / page_size + 1;
+        cases.push_back(
+            case_of(paged(std::string("batch=7,heads=2,kv_heads=1,") + dims[turn % 4] + "," + queries +
+                              ",layout=" + (turn % 5 < 3 ? "bshd" : "bhsd") + ",dtype=" + (turn % 2 == 0 ? "bf16" : "f16"),
+                          page_size, max_pages, max_pages * 3),
+                    config));
+        ++turn;
+      }
+  for (const char* fields : {"seq_q=70,seq_kv=150,causal=bottom-right", "seq_q=70,seq_kv=90,varlen=1,total_q=200,sinks=1"})
+    cases.push_back(case_of(std::string("batch=7,heads=2,head_dim=64,dtype=f16,kv_lengths=1,") + fields,
+                            "variant=wgmma,tile_q=64,tile_kv=48"));
+  verify_covering(cases);
+}
+
+// NaN after the last key reaches no result because values are cleared; each lane has its own part of the tile.
+TEST_F(AttentionPaged, WgmmaMutationsAreDetected) {
+  const Case c = case_of(paged("batch=4,heads=2,kv_heads=1,seq_q=70,head_dim=64,dtype=bf16,causal=bottom-right", 16, 9, 40),
+                         "variant=wgmma,tile_q=64,tile_kv=64,stages=2");
+  test::expect_detected(c,
+                        {{"if (first && beyond > 0) clear_values(beyond);", "{}"},
+                         {"to += lane_index() * Boxes::rows * Tiles::row_bytes;", ""},
+                         {"place = next_place;", ""}},
+                        device_, compiler_);
+}
+
 // Without pages, lengths end within arrays that have an entry of seq_kv positions for each sequence.
 TEST_F(AttentionPaged, LengthsWithoutPages) {
   std::vector<Case> cases;
@@ -109,7 +149,8 @@ TEST_F(AttentionPaged, UserFunctions) {
                                                    "{ return k < 64 ? q % 2 == h % 2 : k / 3 % 2 == b % 2; }"},
                                                   {"aux", "cap:f32=3"}});
   for (const char* config : {"variant=split,warps=2,tile_kv=16,splits=2", "variant=split,warps=2,tile_kv=16,cluster=2",
-                             "variant=mma,tile_q=16,warps=1,tile_kv=32", "variant=simt,tile_q=16,tile_kv=16,threads=64"})
+                             "variant=mma,tile_q=16,warps=1,tile_kv=32", "variant=simt,tile_q=16,tile_kv=16,threads=64",
+                             "variant=wgmma,tile_q=64,tile_kv=32"})
     cases.push_back(test::case_of(problem, device_.info(), config));
   verify_all(cases);
 }
@@ -118,7 +159,7 @@ TEST_F(AttentionPaged, UserFunctions) {
 TEST_F(AttentionPaged, EachLaunchReadsLengthsAndTable) {
   const std::string fields = paged("batch=5,heads=4,kv_heads=2,seq_q=1,head_dim=32,dtype=f16", 16, 9, 45);
   for (const char* config : {"variant=split,warps=2,tile_kv=16,splits=3", "variant=split,warps=2,tile_kv=16,cluster=2",
-                             "variant=mma,tile_q=16,warps=1,tile_kv=32"})
+                             "variant=mma,tile_q=16,warps=1,tile_kv=32", "variant=wgmma,tile_q=64,tile_kv=48"})
     with_executables({case_of(fields, config)}, [&](const Case& c, const Executable& executable) {
       const AttentionArraysOnHost arrays(c.problem, 3);
       std::uint64_t random = 1;
@@ -214,7 +255,8 @@ TEST_F(AttentionPaged, AThousandStepsOfAScheduler) {
 TEST_F(AttentionPaged, BitsAreThoseOfContiguousKeys) {
   constexpr std::int64_t batch = 3, keys = 96, page = 8, row = 2 * 32;
   const std::string fields = "batch=3,heads=4,kv_heads=2,seq_q=2,head_dim=32,dtype=bf16";
-  for (const char* config : {"variant=split,warps=2,tile_kv=32,splits=2", "variant=mma,tile_q=16,warps=1,tile_kv=32"}) {
+  for (const char* config : {"variant=split,warps=2,tile_kv=32,splits=2", "variant=mma,tile_q=16,warps=1,tile_kv=32",
+                             "variant=wgmma,tile_q=64,tile_kv=32"}) {
     std::vector<double> first;
     with_executables(
         {case_of(paged(fields, page, keys / page, 40), config), case_of(fields + ",kv_lengths=1,seq_kv=96", config)},
@@ -338,6 +380,15 @@ TEST(AttentionPages, DescriptionAndErrors) {
   backward.page_size = 16;
   backward.pages = backward.max_pages = 3;
   EXPECT_THROW(find_op("attention_backward").parse_typed(typeid(backward), &backward), Error);
+
+  const auto of_page = [&](int page_size) {
+    return find_op("attention")
+        .parse(test::normalized("attention", paged("batch=2,heads=4,seq_q=64,head_dim=64,dtype=bf16", page_size, 9, 50)));
+  };
+  const DeviceInfo hopper = generic_device(parse_arch("sm_90a"));
+  EXPECT_EQ(of_page(8)->default_config(hopper).variant(), "wgmma");
+  EXPECT_EQ(of_page(12)->default_config(hopper).variant(), "mma");
+  EXPECT_NE(of_page(12)->why_invalid(hopper, of_page(8)->default_config(hopper)).find("page_size is 12"), std::string::npos);
 
   // A key of another length or table is no other kernel; another page size is.
   const auto key = [](const std::string& of) {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "templates/row_program/evaluate.h"
-#include "templates/row_program/parse.h"
+#include "templates/row_program/evaluate/evaluate.h"
+#include "templates/row_program/language/parse.h"
 
 namespace tunesmith::row_program {
 namespace {

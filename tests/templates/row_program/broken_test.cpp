@@ -6,9 +6,9 @@
 #include <random>
 #include <sstream>
 
-#include "templates/row_program/canonical.h"
-#include "templates/row_program/parse.h"
-#include "templates/row_program/programs.h"
+#include "templates/row_program/language/canonical.h"
+#include "templates/row_program/language/parse.h"
+#include "templates/row_program/language/programs.h"
 #include "tests/support/source_folder.h"
 #include "tests/support/torture.h"
 #include "tests/templates/row_program/random_programs.h"

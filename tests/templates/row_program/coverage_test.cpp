@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "templates/row_program/functions.h"
-#include "templates/row_program/parse.h"
+#include "templates/row_program/language/functions.h"
+#include "templates/row_program/language/parse.h"
 #include "tests/templates/row_program/f64_cases.h"
 
 namespace tunesmith {

@@ -1,6 +1,6 @@
 // The float64 evaluation: against formulas that are written by hand, and its bounds against a simulation in f32.
 
-#include "templates/row_program/evaluate.h"
+#include "templates/row_program/evaluate/evaluate.h"
 
 #include <gtest/gtest.h>
 
@@ -11,12 +11,12 @@
 #include <random>
 
 #include "core/half.h"
-#include "templates/row_program/lower_bound.h"
-#include "templates/row_program/parse.h"
-#include "templates/row_program/programs.h"
-#include "templates/row_program/random.h"
-#include "templates/row_program/rounding.h"
-#include "templates/row_program/separate.h"
+#include "templates/row_program/evaluate/lower_bound.h"
+#include "templates/row_program/evaluate/random.h"
+#include "templates/row_program/evaluate/rounding.h"
+#include "templates/row_program/language/parse.h"
+#include "templates/row_program/language/programs.h"
+#include "templates/row_program/passes/separate.h"
 #include "tests/templates/row_program/random_programs.h"
 #include "tests/templates/row_program/simulate.h"
 

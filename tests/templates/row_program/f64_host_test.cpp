@@ -8,7 +8,7 @@
 #include <set>
 
 #include "core/half.h"
-#include "templates/row_program/parse.h"
+#include "templates/row_program/language/parse.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/row_program/f64_cases.h"
 #include "tests/templates/row_program/random_programs.h"

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <functional>
 
-#include "templates/row_program/canonical.h"
-#include "templates/row_program/evaluate.h"
-#include "templates/row_program/gradient.h"
-#include "templates/row_program/parse.h"
-#include "templates/row_program/programs.h"
-#include "templates/row_program/rounding.h"
-#include "templates/row_program/text_of.h"
+#include "templates/row_program/evaluate/evaluate.h"
+#include "templates/row_program/evaluate/rounding.h"
+#include "templates/row_program/language/canonical.h"
+#include "templates/row_program/language/parse.h"
+#include "templates/row_program/language/programs.h"
+#include "templates/row_program/language/text_of.h"
+#include "templates/row_program/passes/gradient.h"
 
 namespace tunesmith::row_program {
 namespace {

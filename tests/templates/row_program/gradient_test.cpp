@@ -1,16 +1,16 @@
 // Gradients of row programs, by central differences in float64.
 
-#include "templates/row_program/gradient.h"
+#include "templates/row_program/passes/gradient.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
 
-#include "templates/row_program/evaluate.h"
-#include "templates/row_program/parse.h"
-#include "templates/row_program/programs.h"
-#include "templates/row_program/text_of.h"
+#include "templates/row_program/evaluate/evaluate.h"
+#include "templates/row_program/language/parse.h"
+#include "templates/row_program/language/programs.h"
+#include "templates/row_program/language/text_of.h"
 #include "tests/templates/row_program/random_programs.h"
 #include "tunesmith/error.h"
 

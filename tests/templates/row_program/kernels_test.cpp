@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "templates/render.h"
-#include "templates/row_program/parse.h"
-#include "templates/row_program/plain_sums.h"
+#include "templates/row_program/language/parse.h"
+#include "templates/row_program/passes/plain_sums.h"
 #include "tests/templates/row_program/op_cases.h"
 #include "tunesmith/tunesmith.h"
 

@@ -5,8 +5,8 @@
 #include <limits>
 #include <stdexcept>
 
-#include "templates/row_program/parse.h"
-#include "templates/row_program/programs.h"
+#include "templates/row_program/language/parse.h"
+#include "templates/row_program/language/programs.h"
 #include "tuner/device_memory.h"
 #include "tunesmith/error.h"
 

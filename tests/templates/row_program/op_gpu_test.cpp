@@ -5,7 +5,7 @@
 #include <set>
 
 #include "core/half.h"
-#include "templates/row_program/random.h"
+#include "templates/row_program/evaluate/random.h"
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/row_program/f64_cases.h"
 #include "tests/templates/row_program/op_cases.h"

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "core/half.h"
-#include "templates/row_program/random.h"
+#include "templates/row_program/evaluate/random.h"
 #include "tests/templates/row_program/host_outputs.h"
 #include "tests/templates/row_program/op_cases.h"
 

@@ -1,13 +1,13 @@
 // Correct programs: what their graphs are.
 
-#include "templates/row_program/parse.h"
+#include "templates/row_program/language/parse.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "templates/row_program/programs.h"
+#include "templates/row_program/language/programs.h"
 
 namespace tunesmith::row_program {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 #include <string_view>
 
-#include "templates/row_program/rounding.h"
+#include "templates/row_program/evaluate/rounding.h"
 
 namespace tunesmith::row_program {
 namespace {

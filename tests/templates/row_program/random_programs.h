@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "templates/row_program/program.h"
+#include "templates/row_program/language/program.h"
 
 namespace tunesmith::row_program {
 

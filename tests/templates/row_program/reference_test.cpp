@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "templates/row_program/functions.h"
-#include "templates/row_program/gradient.h"
-#include "templates/row_program/parse.h"
-#include "templates/row_program/programs.h"
-#include "templates/row_program/symbols.h"
+#include "templates/row_program/language/functions.h"
+#include "templates/row_program/language/parse.h"
+#include "templates/row_program/language/programs.h"
+#include "templates/row_program/language/symbols.h"
+#include "templates/row_program/passes/gradient.h"
 #include "tests/support/source_folder.h"
 #include "tunesmith/error.h"
 

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "templates/row_program/operations.h"
-#include "templates/row_program/random.h"
-#include "templates/row_program/rounding.h"
+#include "templates/row_program/evaluate/operations.h"
+#include "templates/row_program/evaluate/random.h"
+#include "templates/row_program/evaluate/rounding.h"
 
 namespace tunesmith::row_program {
 namespace {

@@ -5,11 +5,11 @@
 #include <fstream>
 #include <vector>
 
-#include "templates/row_program/canonical.h"
-#include "templates/row_program/gradient.h"
-#include "templates/row_program/parse.h"
-#include "templates/row_program/programs.h"
-#include "templates/row_program/text_of.h"
+#include "templates/row_program/language/canonical.h"
+#include "templates/row_program/language/parse.h"
+#include "templates/row_program/language/programs.h"
+#include "templates/row_program/language/text_of.h"
+#include "templates/row_program/passes/gradient.h"
 #include "tests/support/source_folder.h"
 #include "tests/templates/row_program/random_programs.h"
 

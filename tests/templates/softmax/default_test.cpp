@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "templates/row/model.h"
+#include "templates/row/defaults/model.h"
 #include "tests/templates/softmax/defaults.h"
 
 namespace tunesmith {

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.utils import cpp_extension
+
+import tunesmith
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from documentation import ROOT, blocks
@@ -62,12 +66,21 @@ def test_the_readmes_ten_lines() -> None:
 def test_the_page_on_serving() -> None:
     from test_paged import close, expected_of, small
 
-    (block,) = blocks(ROOT / "docs" / "serving.md")["From PyTorch"]
+    block, append = blocks(ROOT / "docs" / "serving.md")["From PyTorch"]
     q, cache = small()
     starts = torch.arange(len(q) + 1, dtype=torch.int32)
     names = {"q": q, "packed": q.flatten(0, 1), "kv_cache": torch.stack([cache.k, cache.v], 1), "starts": starts}
     exec(block, {**names, "block_table": cache.table, "kv_lengths": cache.lengths}, names)
     close(names["o"].unsqueeze(1), expected_of(q, cache), torch.float32)
+
+    k, slots, ones = torch.randn(3, 2, 16), torch.tensor([9, -1, 2]), torch.ones(16)
+    names = {**names, "q": q[:, 0], "k": k, "v": 2 * k, "slots": slots, "positions": torch.zeros(3, dtype=torch.int64)}
+    exec(append, names | {"cos_sin": torch.cat([ones[:8], 0 * ones[:8]])[None], "wq": ones, "wk": ones}, names)
+    keys, values = names["kv_cache"].unbind(1)
+    for token in (0, 2):
+        page, slot = divmod(int(slots[token]), keys.shape[1])
+        torch.testing.assert_close(keys[page, slot], torch.nn.functional.rms_norm(k[token], (16,), eps=1e-6))
+        assert torch.equal(values[page, slot], 2 * k[token])
 
 
 def test_score_mod_and_mask_mod() -> None:
@@ -81,3 +94,50 @@ def test_score_mod_and_mask_mod() -> None:
     names = {**inputs(), "attention": attention}
     exec(block, names)
     assert torch.equal(names["o"][:, 3], attention(names["q"], names["k"][:, 3:4], names["v"][:, 3:4])[:, 3])
+
+
+def test_the_guide_from_flash_attention() -> None:
+    (block,) = (
+        each for blocks_ in blocks(ROOT / "docs" / "guides" / "from-flash-attention.md").values() for each in blocks_
+    )
+    names = inputs()
+    starts = torch.tensor([0, 4, 9], dtype=torch.int32)
+    exec(block, names | {f"packed_{name}": names[name][0] for name in "qkv"} | {"starts": starts}, names)
+    assert names["o"].shape == (9, 2, 16)
+    assert names["o"].isfinite().all()
+
+
+def test_the_guide_from_liger() -> None:
+    (block,) = (each for blocks_ in blocks(ROOT / "docs" / "guides" / "from-liger.md").values() for each in blocks_)
+    names = inputs()
+    names |= {"w": names["weight"], "gate": torch.randn(4, 24), "up": torch.randn(4, 24)}
+    exec(block, names)
+    assert names["loss"].isfinite()
+    assert names["head"].grad is not None
+
+
+def test_the_guide_from_libtorch(tmp_path: Path) -> None:
+    """Compile the guide's program against PyTorch's headers and libraries, and run it."""
+    library = Path(tunesmith.__file__).parents[2] / "api" / "libtunesmith.so"
+    if not library.exists():
+        pytest.skip("not the package of a build folder")
+    page = (ROOT / "docs" / "guides" / "libtorch.md").read_text(encoding="utf-8")
+    source, program = tmp_path / "libtorch.cpp", tmp_path / "libtorch"
+    source.write_text(page.split('```cpp title="libtorch.cpp"\n')[1].split("```\n")[0], encoding="utf-8")
+    own = [ROOT / "api" / "include", ROOT / "core" / "include", *ROOT.glob("templates/*/include")]
+    folders = [*cpp_extension.include_paths(), *map(str, own)]
+    torch_libraries = cpp_extension.library_paths()[0]
+    flags = [
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        *(f"-isystem{folder}" for folder in folders),
+    ]
+    links = [
+        str(library),
+        f"-L{torch_libraries}",
+        "-ltorch",
+        "-ltorch_cpu",
+        "-lc10",
+        f"-Wl,-rpath,{library.parent}:{torch_libraries}",
+    ]
+    subprocess.run(["c++", "-std=c++20", "-O0", *flags, str(source), *links, "-o", str(program)], check=True)
+    subprocess.run([str(program)], check=True, env={"PATH": "/usr/bin:/bin", "TUNESMITH_CACHE": "", "TUNESMITH_MODE": "off"})

@@ -58,3 +58,8 @@ def test_the_training_step_of_the_benchmark() -> None:
     done = subprocess.run([sys.executable, script, *options], capture_output=True, text=True, check=True)
     assert re.search(r"^tunesmith +\d", done.stdout, re.MULTILINE)
     assert re.search(r"^torch +\d", done.stdout, re.MULTILINE)
+
+
+def test_served_requests_have_the_tokens_of_the_model_without_a_cache() -> None:
+    requests, equal = map(int, re.findall(r"^(\d+) requests", run("serve.py"), re.MULTILINE))
+    assert requests == equal > 5

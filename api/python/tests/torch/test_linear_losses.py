@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import tunesmith.torch as tt
+from tunesmith.torch import linear_losses
 
 TOKENS, HIDDEN, VOCABULARY = 5, 16, 40
 # Losses of about 4 and gradients below 1: a few roundings of float32 in sums of at most 40 terms.
@@ -178,3 +179,17 @@ def test_gradients_are_scaled_in_place_and_its_graph_is_not_retained() -> None:
     loss.backward(torch.tensor(2.0), retain_graph=True)
     with pytest.raises(RuntimeError, match="its graph cannot be retained"):
         loss.backward()
+
+
+def test_the_kernel_scales_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    scale, results = linear_losses._scale, []
+    monkeypatch.setattr(linear_losses, "_scale", lambda *tensors: results.append(scale(*tensors)))
+    hidden, weight = torch.randn(6, 16, requires_grad=True), torch.randn(40, 16, requires_grad=True)
+    target = torch.tensor([3, 1, 0, 39, 7, 7])
+    (3 * tt.linear_cross_entropy(hidden, weight, target)).backward()
+    assert results == [None, None], "not NotImplemented, which leaves the product to PyTorch"
+    tripled = hidden.grad
+    hidden.grad = None
+    tt.linear_cross_entropy(hidden, weight, target).backward()
+    assert tripled is not None and hidden.grad is not None
+    torch.testing.assert_close(tripled, 3 * hidden.grad, rtol=0, atol=0)

@@ -9,7 +9,7 @@ import torch
 
 import tunesmith.torch as tt
 from tunesmith.torch.layouts import classes_of
-from tunesmith.torch.losses import FORWARD
+from tunesmith.torch.losses import BACKWARD, FORWARD
 
 COLS = 24
 # Losses of about 4 and gradients below 1: a few roundings of float32 in sums of at most 40 terms.
@@ -140,13 +140,9 @@ def test_logits_are_not_copied() -> None:
         "logits_inner_stride": 1,
     }
     gradient = torch.ops.tunesmith.cross_entropy_backward(
-        logits.movedim(1, -1), target, torch.zeros(2, 64, 64), torch.ones(()), None, None, *CE
+        logits.movedim(1, -1), target, torch.zeros(2, 64, 64), None, torch.ones(()), None, None, *BACKWARD.values()
     )
     assert gradient.stride() == logits.movedim(1, -1).stride()
-
-
-#: The options of the operators, at their defaults.
-CE = FORWARD.values()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -166,10 +162,29 @@ def test_half_precision_logits_of_more_dimensions(dtype: torch.dtype) -> None:
 def test_operators_of_strided_logits(shape: tuple[int, ...]) -> None:
     logits = torch.randn(shape).movedim(1, -1).requires_grad_()
     target = torch.randint(COLS, classes_out(shape))
-    torch.library.opcheck(torch.ops.tunesmith.cross_entropy.default, (logits, target, None, *CE))
-    rest = (torch.full(target.shape, 4.0), torch.ones(()), None, torch.randn(target.shape))
+    torch.library.opcheck(torch.ops.tunesmith.cross_entropy.default, (logits, target, None, *FORWARD.values(lse_low=True)))
+    rest = (torch.full(target.shape, 4.0), torch.rand(target.shape), torch.ones(()), None, torch.randn(target.shape))
     operator = torch.ops.tunesmith.cross_entropy_backward.default
-    torch.library.opcheck(operator, (logits.detach(), target, *rest, *CE))
+    torch.library.opcheck(operator, (logits.detach(), target, *rest, *BACKWARD.values()))
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e6])
+@pytest.mark.parametrize("soft", [False, True], ids=["indices", "probabilities"])
+@pytest.mark.parametrize("way", ["eager", "compiled", "torch.func"])
+def test_gradients_of_large_logits(offset: float, soft: bool, way: str) -> None:
+    """The probabilities are as accurate as the logits, although float32 cannot hold their lse."""
+    logits = (torch.randn(6, COLS) * 3 + offset).requires_grad_()
+    target = torch.rand(6, COLS).softmax(1) if soft else torch.tensor([0, 1, 2, 3, 4, -100])
+    exact = logits.detach().double().requires_grad_()
+    torch.nn.functional.cross_entropy(exact, target.double() if soft else target).backward()
+    if way == "torch.func":
+        found = torch.func.grad(tt.cross_entropy)(logits.detach(), target)
+    else:
+        loss = torch.compile(tt.cross_entropy, backend="aot_eager") if way == "compiled" else tt.cross_entropy
+        loss(logits, target).backward()
+        found = logits.grad
+    # A few units of each probability.
+    torch.testing.assert_close(found.double(), exact.grad, rtol=2e-6, atol=2e-8 if soft else 0)
 
 
 SOFT: list[dict[str, Any]] = [

@@ -18,7 +18,7 @@ from tunesmith.torch.softmax import FORWARD as SOFTMAXES
 COLS = 24
 SOFTMAX = SOFTMAXES["softmax"]
 OPS = torch.ops.tunesmith
-CE = losses.FORWARD.values()
+CE = losses.FORWARD.values(lse_low=True)
 LINEAR = {"dhidden": True, "dweight": True, "dbias": True}
 SHARD = {"vocab_start": COLS, "vocab_size": 2 * COLS}
 
@@ -38,8 +38,8 @@ def starts() -> torch.Tensor:
 
 
 def saved() -> tuple[torch.Tensor, ...]:
-    """Logits, targets, lse and dloss."""
-    return torch.randn(5, COLS), torch.arange(5), torch.full((5,), 4.0), torch.ones(())
+    """Logits, targets, lse, lse_low and dloss."""
+    return torch.randn(5, COLS), torch.arange(5), torch.full((5,), 4.0), torch.rand(5) * 2**-22, torch.ones(())
 
 
 SAMPLES: dict[str, Any] = {
@@ -53,7 +53,7 @@ SAMPLES: dict[str, Any] = {
     ),
     "rms_norm": lambda: (leaf(4, COLS), leaf(COLS), 1e-6, 0.0),
     "cross_entropy": lambda: (leaf(5, COLS), torch.arange(5), None, *CE),
-    "cross_entropy_backward": lambda: (*saved(), None, torch.randn(5), *CE),
+    "cross_entropy_backward": lambda: (*saved(), None, torch.randn(5), *losses.BACKWARD.values()),
     "linear_cross_entropy": lambda: (
         *(leaf(5, 16), leaf(40, 16), torch.arange(5), None, leaf(40)),
         *linear_losses.FORWARD.values(**LINEAR),
@@ -65,7 +65,7 @@ SAMPLES: dict[str, Any] = {
     "cross_entropy_shard": lambda: (torch.randn(5, COLS), torch.arange(5), *vocab_parallel.SHARD.values(**SHARD)),
     "cross_entropy_combine": lambda: (
         *(torch.rand(2 * 5, 8) + 1, torch.arange(5)),
-        *vocab_parallel.COMBINE.values(vocab_size=2 * COLS),
+        *vocab_parallel.COMBINE.values(vocab_size=2 * COLS, lse_low=True),
     ),
     "cross_entropy_shard_backward": lambda: (*saved(), *vocab_parallel.BACKWARD.values(**SHARD)),
     "attention": lambda: FORWARD.arguments(

@@ -69,6 +69,7 @@ def test_the_same_call_gives_the_same() -> None:
 GIVEN_BY = {
     **{"window_left": "window", "window_right": "window", "out_dtype": "dtype", "targets": "target", "aux": "score_mod"},
     **{"seq_q": "max_seq_q", "seq_kv": "max_seq_kv", "dhidden": "input", "dweight": "linear_weight", "dbias": "linear_bias"},
+    "lse_low": "input",  # for its gradient
 }
 FUNCTIONS = {
     "softmax": (SOFTMAX["softmax"], [tt.softmax]),

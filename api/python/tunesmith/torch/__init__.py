@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from . import sdpa_backend as _sdpa_backend  # noqa: F401  (registers itself with torch)
+from .append import kv_append
 from .attention import attention
 from .flex import flex_attention, why_not_flex_attention
 from .launching import engine_of, use_engine
@@ -36,6 +37,7 @@ __all__ = [
     "cross_entropy",
     "engine_of",
     "flex_attention",
+    "kv_append",
     "linear_cross_entropy",
     "log_softmax",
     "paged_attention",

@@ -6,6 +6,9 @@ from typing import Any
 
 import torch
 
+from .dtypes import DTYPES
+from .launchers import Prepared, launcher
+from .launching import launch
 from .losses import loss_options, upstream
 from .operators import Named, Operator
 from .transforms import autocast_dtype, is_eager, is_transformed, needs_grad, reject_gradients
@@ -44,7 +47,7 @@ def linear_cross_entropy(
     scale: float = 1.0,
     return_lse: bool = False,
     f32_logits: bool = False,
-    memory_bytes: int = 1 << 30,
+    memory_bytes: int = 1126 << 20,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """cross_entropy(input @ linear_weight.T + linear_bias, target) without storing the logits.
 
@@ -105,16 +108,27 @@ def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.mark_non_differentiable(*output[2:])
 
 
+def _prepare_scale(x: torch.Tensor, factor: torch.Tensor) -> Prepared | None:
+    fields = {"elements": x.numel(), "dtype": DTYPES[x.dtype]}
+    return launch("scale", fields, {"x": x, "factor": factor}, {}, config="variant=stride")
+
+
+#: Multiplies a tensor with a float32 in place, and ends at once if that is 1, as it usually is.
+_scale = launcher("scale", _prepare_scale)
+
+
 def _scaled(ctx: Any, tensor: torch.Tensor, dloss: torch.Tensor) -> torch.Tensor:
     """Return a finished gradient times the upstream one, in place where nothing traces or records it.
 
-    A scale of float16 losses, such as 65536, exceeds float16. One dimension makes torch multiply in float32.
+    A scale of float16 losses, such as 65536, exceeds float16: the product is in float32, rounded once.
     """
-    factor = dloss.float().reshape(1)
+    factor = dloss.detach().float().reshape(1)
     if torch.is_grad_enabled() or not is_eager(tensor, dloss):
         return (tensor * factor).to(tensor.dtype)
     ctx.is_spent = True
-    return tensor.mul_(factor)
+    if _scale(tensor, factor) is NotImplemented:  # memory that no kernel reads
+        tensor.mul_(factor)
+    return tensor
 
 
 def _gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None, *_: Any) -> Any:

@@ -12,7 +12,7 @@ from .layouts import classes_of
 from .operators import Named, Operator
 from .row_operators import RowOperator
 from .soft_targets import soft_cross_entropy
-from .transforms import is_compiling, is_transformed, reject_gradients
+from .transforms import is_compiling, is_transformed, needs_grad, reject_gradients
 
 __all__ = ["cross_entropy"]
 
@@ -50,7 +50,7 @@ FORWARD = _CrossEntropy(
     layout=_layout,
     like="logits",
     rows="targets",
-    results=["loss", "lse"],
+    results=["loss", "lse", "lse_low"],
     contiguous=["targets"],
 )
 BACKWARD = _CrossEntropy(
@@ -59,7 +59,7 @@ BACKWARD = _CrossEntropy(
     layout=_layout,
     like="logits",
     results=["dlogits"],
-    contiguous=["targets", "dloss", "dlse"],
+    contiguous=["targets", "lse_low", "dloss", "dlse"],
 )
 
 
@@ -86,8 +86,9 @@ def cross_entropy(
     """
     options = (reduction, ignore_index, label_smoothing, z_loss, softcap, scale)
     logits = input if input.dim() <= 2 else input.movedim(1, -1)
+    recorded = is_transformed() or needs_grad(input)
     if not is_compiling():
-        result = _eager(return_lse, *options)(logits, target, weight)
+        result = _eager(return_lse, recorded, *options)(logits, target, weight)
         if result is not NotImplemented:
             return result
     if input.dim() == 0:
@@ -107,7 +108,8 @@ def cross_entropy(
         return (loss, lse) if return_lse else loss
     if logits.shape[:-1] != target.shape:
         raise ValueError(f"target has the shape {tuple(target.shape)}; expected {tuple(logits.shape[:-1])}")
-    loss, lse = FORWARD({"logits": logits, "targets": target, "weight": weight}, loss_options(FORWARD, *options))
+    values = loss_options(FORWARD, *options, lse_low=recorded)
+    loss, lse, _ = FORWARD({"logits": logits, "targets": target, "weight": weight}, values)
     return (loss, lse) if return_lse else loss
 
 
@@ -152,30 +154,31 @@ def upstream(dloss: torch.Tensor | None, lse: torch.Tensor, reduction: str) -> t
 
 
 @by_options
-def _eager(return_lse: bool, *options: Any) -> Launcher:
-    values, backward = loss_options(FORWARD, *options), loss_options(BACKWARD, *options)
+def _eager(return_lse: bool, recorded: bool, *options: Any) -> Launcher:
+    values, backward = loss_options(FORWARD, *options, lse_low=recorded), loss_options(BACKWARD, *options)
 
     def gradient(*saved: Any) -> torch.Tensor:
-        logits, target, lse, weight, dloss, dlse = saved
-        return BACKWARD.overload(logits, target, lse, upstream(dloss, lse, options[0]), weight, dlse, *backward)
+        logits, target, lse, lse_low, weight, dloss, dlse = saved
+        return BACKWARD.overload(logits, target, lse, lse_low, upstream(dloss, lse, options[0]), weight, dlse, *backward)
 
-    recording = Gradient(1, 2, (0, 1, 4, 2), gradient)
+    recording = Gradient(1, 2, (0, 1, 4, 5, 2), gradient) if recorded else None
     return eager_launcher("cross_entropy", FORWARD.prepare(values), returned=2 if return_lse else 1, gradient=recording)
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
     logits, target, weight, *ctx.options = inputs
-    ctx.save_for_backward(logits, target, output[1], weight)
+    ctx.save_for_backward(logits, target, *output[1:], weight)
     ctx.set_materialize_grads(False)
 
 
-def _gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None) -> Any:
-    logits, target, lse, weight = ctx.saved_tensors
+def _gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None, _: torch.Tensor | None) -> Any:
+    logits, target, lse, lse_low, weight = ctx.saved_tensors
     options = dict(zip(FORWARD.options, ctx.options, strict=True))
+    lse_low = lse_low if options.pop("lse_low") else None
     backward = BACKWARD.transformed if is_transformed() else BACKWARD.overload
     dloss = upstream(dloss, lse, options["reduction"])
-    dlogits = backward(logits, target, lse, dloss, weight, dlse, *BACKWARD.values(**options))
-    return dlogits, *[None] * (2 + len(options))
+    dlogits = backward(logits, target, lse, lse_low, dloss, weight, dlse, *BACKWARD.values(**options))
+    return dlogits, *[None] * (2 + len(FORWARD.options))
 
 
 FORWARD.differentiable(_setup_context, _gradient)

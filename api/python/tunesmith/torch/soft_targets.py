@@ -42,39 +42,39 @@ def soft_cross_entropy(
     arguments = (logits.reshape(-1, classes), target.reshape(-1, classes), weight, options)
     if needs_grad(logits, target):
         function = _SoftCrossEntropyInTransforms if is_transformed() else _SoftCrossEntropy
-        loss, lse = function.apply(*arguments)
+        loss, lse, _ = function.apply(*arguments)
     else:
-        loss, lse = _SoftCrossEntropy.forward(*arguments)
+        loss, lse, _ = _SoftCrossEntropy.forward(*arguments)
     loss = loss.reshape(leading) if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
     return loss, lse.reshape(leading)
 
 
 class _SoftCrossEntropy(torch.autograd.Function):
-    """The loss of each row and its lse."""
+    """The loss of each row, its lse, and what rounding lse lost."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, options: tuple[float, ...]) -> Any:
-        loss, lse = _run("forward", logits, target, weight, [], options)
-        return loss, lse
+        return tuple(_run("forward", logits, target, weight, [], options))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         logits, target, weight, ctx.options = inputs
-        ctx.save_for_backward(logits, target, weight, output[1])
+        ctx.save_for_backward(logits, target, weight, *output[1:])
+        ctx.mark_non_differentiable(output[2])
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None) -> Any:
-        logits, target, weight, lse = ctx.saved_tensors
+    def backward(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None, _: torch.Tensor | None) -> Any:
+        logits, target, weight, lse, lse_low = ctx.saved_tensors
         dloss = torch.zeros_like(lse) if dloss is None else dloss.contiguous()
         dlse = torch.zeros_like(lse) if dlse is None else dlse.contiguous()
         dlogits = dtarget = None
         if ctx.needs_input_grad[0]:
-            (dlogits,) = _run("dlogits", logits, target, weight, [lse, dloss, dlse], ctx.options)
+            (dlogits,) = _run("dlogits", logits, target, weight, [lse, lse_low, dloss, dlse], ctx.options)
         if ctx.needs_input_grad[1]:
-            (dtarget,) = _run("dtarget", logits, target, weight, [lse, dloss], ctx.options)
+            (dtarget,) = _run("dtarget", logits, target, weight, [lse, lse_low, dloss], ctx.options)
         return dlogits, dtarget, None, None
 
 
@@ -131,7 +131,7 @@ def _program(what: str, dtype: str, target_dtype: str, weight: bool, z_loss: boo
     lines = [f"in logits : {dtype}[row, col]"]
     lines += [f"in target : {target_dtype}[row, col]"] if what != "dtarget" else []
     lines += ["in weight : f32[col]"] if weight else []
-    lines += ["in lse_in, dloss : f32[row]"] if gradient else []
+    lines += ["in lse_in, lse_low, dloss : f32[row]"] if gradient else []
     lines += ["in dlse : f32[row]"] if what == "dlogits" else []
     lines += ["num label_smoothing : f32"]
     lines += ["num z_loss : f32"] if z_loss and what != "dtarget" else []
@@ -142,14 +142,15 @@ def _program(what: str, dtype: str, target_dtype: str, weight: bool, z_loss: boo
     lines += [f"x = select(logits == -inf, -inf, softcap * tanh({scaled} / softcap))" if softcap else f"x = {scaled}"]
     factor = "weight * " if weight else ""
     if what == "dtarget":
-        lines += [f"out dtarget : {target_dtype}[row, col] = dloss * (1 - label_smoothing) * {factor}(lse_in - x)"]
+        lines += [f"out dtarget : {target_dtype}[row, col] = dloss * (1 - label_smoothing) * {factor}(lse_in - x + lse_low)"]
         return "\n".join(lines)
     lines += [f"q = {factor}(target * (1 - label_smoothing) + label_smoothing / f32(cols))"]
     if what == "forward":
-        lines += ["lse l = x", "sum s = q * (l - x)"]
+        lines += ["lse l, m, e = x", "sum s = q * (l - x)"]
         lines += ["out loss : f32[row] = " + ("s + z_loss * l * l" if z_loss else "s"), "out lse_out : f32[row] = l"]
+        lines += ["out lse_low : f32[row] = select(abs(m) == inf, 0, m - l + log(e))"]
         return "\n".join(lines)
-    lines += ["sum total = q", "p = exp(x - lse_in)"]
+    lines += ["sum total = q", "p = exp(x - lse_in - lse_low)"]
     lines += ["share = total + 2 * z_loss * lse_in" if z_loss else "share = total"]
     lines += ["slope = " + " * ".join((["scale"] if scale else []) + (["(1 - square(x / softcap))"] if softcap else ["1"]))]
     slope = "select(logits == -inf, 0, slope)" if softcap else "slope"

@@ -38,7 +38,7 @@ def _layout(tensors: Named) -> dict[str, Any] | None:
 
 _SIZE = ["vocab_size"]
 SHARD = Operator("cross_entropy_shard", without=["weight"], also=_SIZE, results=["partials"])
-COMBINE = _Combine("cross_entropy_combine", without=["weight", "shards"], also=_SIZE, results=["loss", "lse"])
+COMBINE = _Combine("cross_entropy_combine", without=["weight", "shards"], also=_SIZE, results=["loss", "lse", "lse_low"])
 BACKWARD = RowOperator(
     "cross_entropy_shard_backward",
     "cross_entropy_backward",
@@ -97,12 +97,13 @@ class _VocabParallel(torch.autograd.Function):
         shard: dict[str, Any] = {"vocab_start": start, "vocab_size": size}
         partials = SHARD.overload(logits, target, *loss_options(SHARD, *options, **shard))
         gathered = all_gather_tensor(partials, 0, group)
-        loss, lse = COMBINE.overload(gathered, target, *loss_options(COMBINE, *options, vocab_size=size))
-        ctx.save_for_backward(logits, target, lse)
+        values = loss_options(COMBINE, *options, vocab_size=size, lse_low=True)
+        loss, *lse = COMBINE.overload(gathered, target, *values)
+        ctx.save_for_backward(logits, target, *lse)
         ctx.options = loss_options(BACKWARD, *options, **shard)
         return loss
 
     @staticmethod
     def backward(ctx: Any, dloss: torch.Tensor) -> Any:
-        logits, target, lse = ctx.saved_tensors
-        return BACKWARD.overload(logits, target, lse, dloss, *ctx.options), *[None] * 10
+        logits, target, lse, lse_low = ctx.saved_tensors
+        return BACKWARD.overload(logits, target, lse, lse_low, dloss, *ctx.options), *[None] * 10

@@ -101,7 +101,7 @@ struct AttentionArrays {
 /// slot j % page_size of page block_table[b, j / page_size]. The batch stride of k and v is the distance between pages.
 /// Entries of the table that a length does not reach may hold anything; the others are trusted to be pages, in any order and
 /// as often as you like. page_size implies kv_lengths and is compiled in; pages, max_pages and strides are not. Kernels on
-/// sm_90a that load through TMA (wgmma) do not read pages or lengths in device memory yet.
+/// sm_90a that load through TMA (wgmma) take pages of a multiple of 8 positions.
 ///
 /// With dropout, each pair of a query and a key is dropped with this probability, independently of all others:
 ///   o[b,i,h,:] = sum_j keep[b,h,i,j] / (1 - dropout) * exp(s[j] - lse[b,h,i]) * v[b,j,g,:]

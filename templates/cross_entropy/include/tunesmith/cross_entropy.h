@@ -50,6 +50,7 @@ struct CrossEntropyArrays {
   const void* dloss = nullptr;    ///< (1), or (rows) for Reduction::none unless Upstream::scalar; optional
   void* loss = nullptr;           ///< (1), or (rows) for Reduction::none
   void* lse = nullptr;            ///< (rows), for the backward operation
+  void* lse_low = nullptr;        ///< (rows), what rounding lse lost, for the backward operation; optional
   void* z_loss = nullptr;         ///< shaped like loss; required for z_loss > 0, otherwise invalid
   void* nll = nullptr;            ///< (rows); optional
   void* argmax = nullptr;         ///< (rows), target dtype; optional
@@ -63,6 +64,7 @@ struct CrossEntropyBackwardArrays {
   const void* logits = nullptr;
   const void* targets = nullptr;  ///< (rows), target dtype
   const void* lse = nullptr;      ///< (rows), from the forward operation or from combining shards
+  const void* lse_low = nullptr;  ///< (rows), from the same operation as lse; optional
   const void* dloss = nullptr;    ///< (1), or (rows) for Reduction::none unless Upstream::scalar
   const void* nll = nullptr;      ///< (rows), from the same operation as lse; optional
   const void* weight = nullptr;   ///< (cols); optional
@@ -84,6 +86,7 @@ struct CrossEntropyCombineArrays {
   const void* targets = nullptr;
   void* loss = nullptr;
   void* lse = nullptr;
+  void* lse_low = nullptr;
   void* z_loss = nullptr;
   void* nll = nullptr;
   void* argmax = nullptr;
@@ -144,6 +147,7 @@ struct CrossEntropyProblem {
   Reduction reduction = Reduction::mean;  ///< reduction of the row losses
   Upstream dloss = Upstream::none;        ///< upstream gradient known in advance, e.g. a loss scale; requires a gradient
   bool weight = false;                    ///< reads a weight per class
+  bool lse_low = false;                   ///< writes lse_low, which the backward operation needs for large logits
   bool nll = false;                       ///< writes nll, which the backward operation needs for confident rows
   bool argmax = false;                    ///< writes the first class with the maximum logit of each row
   bool num_correct = false;               ///< writes the number of rows whose argmax is their target
@@ -174,8 +178,10 @@ struct CrossEntropyProblem {
 };
 
 /// Gradient of CrossEntropyProblem's loss from the forward operation's lse, in one read and one write for any row length.
-/// Options shared with the forward call must be equal. With nll from the forward call, the gradient of a target keeps the
-/// digits of p - 1 in confident rows; without it, nll is computed as lse - logit. Reduction::mean computes the sum of the
+/// Options shared with the forward call must be equal. exp(logit - lse) has the absolute error of a rounded lse as its
+/// relative one: 2^-12 for logits of 1e4. With lse_low from the forward call, whose sum with lse is not rounded, it has the
+/// same error for logits of any size. The gradient of a target keeps the digits of p - 1 in confident rows with nll or
+/// lse_low from the forward call; without them, nll is computed as lse - logit. Reduction::mean computes the sum of the
 /// target weights again. With dlse, the gradient through a use of lse itself is added: dlse[r] * p, which no reduction
 /// divides. Rows that are ignored or have an invalid target have that part alone; with a dlse of 0, they have gradient 0
 /// whatever their logits are.
@@ -208,6 +214,7 @@ struct CrossEntropyBackwardProblem {
   Reduction reduction = Reduction::mean;
   std::optional<Upstream> dloss{};  ///< scalar or row; absent: row for Reduction::none, otherwise scalar
   bool weight = false;              ///< reads a weight per class
+  bool lse_low = false;             ///< reads lse_low
   bool nll = false;                 ///< reads nll
   bool dlse = false;                ///< adds dlse[r] * d(lse[r]) / d(logits[r,:]), also to rows without a loss
   std::int64_t inner = 1;           ///< positions of each column, as in CrossEntropyProblem, like the strides
@@ -282,6 +289,7 @@ struct CrossEntropyCombineProblem {
   double z_loss = 0;
   Reduction reduction = Reduction::mean;
   bool weight = false;  ///< the partials were computed with weights
+  bool lse_low = false;
   bool nll = false;
   bool argmax = false;  ///< requires partials with argmax, like num_correct
   bool num_correct = false;

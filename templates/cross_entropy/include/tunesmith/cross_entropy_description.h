@@ -141,6 +141,7 @@ constexpr void describe_predicted(Self& p, Visitor& v) {
 
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_outputs(Self& p, Visitor& v) {
+  v.option("lse_low", p.lse_low, {.meaning = "write what rounding lse lost"});
   v.option("nll", p.nll, {.meaning = "write lse - logit of the target"});
   describe_predicted(p, v);
   v.option("num_correct", p.num_correct, {.meaning = "write the number of rows whose argmax is their target"});
@@ -220,6 +221,7 @@ constexpr void describe_loss_arrays(Self& p, const Arrays& arrays, Visitor& v) {
   };
   v.array(arrays.loss, output("loss", number_of(p), losses, "row losses, or their reduction"));
   v.array(arrays.lse, output("lse", number_of(p), row_shape(p), "log of the sum of exponentials of each row"));
+  v.array(arrays.lse_low, optional("lse_low", number_of(p), row_shape(p), p.lse_low, "log of the sum less lse"));
   ArrayFacts z_loss = output("z_loss", number_of(p), losses, "z_loss term of the loss");
   z_loss.present = p.z_loss != 0;
   v.array(arrays.z_loss, z_loss);
@@ -291,6 +293,8 @@ constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visit
            {.meaning = "upstream gradient: one element, or one per row",
             .choices = one_of(Upstream::scalar, Upstream::row),
             .follows = {"row for reduction none, else scalar", usual}});
+  v.option("lse_low", p.lse_low,
+           {.meaning = "read lse_low of the forward operation, for accurate gradients of large logits"});
   v.option("nll", p.nll, {.meaning = "read nll of the forward operation, for accurate gradients of confident rows"});
   v.option("dlse", p.dlse, {.meaning = "read the gradient with respect to lse, and add it"});
   ce::describe_inner(p, v);
@@ -301,6 +305,12 @@ constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visit
                        .dtype = ce::number_of(p),
                        .shape = ce::row_shape(p),
                        .meaning = "log of the sum of exponentials of each row, from the forward operation"});
+  v.array(arrays.lse_low, {.name = "lse_low",
+                           .dtype = ce::number_of(p),
+                           .shape = ce::row_shape(p),
+                           .present = p.lse_low,
+                           .enabled_by = &p.lse_low,
+                           .meaning = "log of the sum less lse, from the forward operation"});
   v.array(arrays.dloss, {.name = "dloss",
                          .dtype = ce::number_of(p),
                          .shape = p.dloss.value_or(usual) == Upstream::row ? ce::row_shape(p) : Dims<Extent>{fixed(1)},

@@ -7,9 +7,9 @@
 //                   program are computed
 //   threads         32 lanes per row, 4 rows per block; lane i processes vectors i, i + 32, ...: 4 vectors of 8
 //                   elements
-//   templates       row_program/resident.cuh <digest>
+//   templates       row/schedules/resident.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin; minimum architecture: sm_75
-//   kernel          row_program_resident in line <number>; constants and entry points from line <number>
+//   kernel          program_resident in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -127,5 +127,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::eps_number) == 4, "the host fi
 
 extern "C" __global__ void __launch_bounds__(128, 1)
 rms_norm(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
+  tunesmith::program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
 }

@@ -8,9 +8,9 @@
 //                   threads, which a second kernel adds up
 //   threads         persistent blocks of 256 threads compute one batch after another; thread i processes vectors i, i
 //                   + 256, ... of a row: 4 vectors of 4 elements
-//   templates       row_program/sums_persistent.cuh <digest>
+//   templates       row/schedules/persistent.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin; minimum architecture: sm_80
-//   kernel          row_program_sums_persistent in line <number>; constants and entry points from line <number>
+//   kernel          program_sums_persistent in line <number>; constants and entry points from line <number>
 
 ... device code ...
 
@@ -120,10 +120,10 @@ static_assert(sizeof(tunesmith::RowProgramParams::c_address) == 8, "the host fil
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_sums_persistent<tunesmith::Program, shape, config, Group>(params);
+  tunesmith::program_sums_persistent<tunesmith::Program, shape, config, Group>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(512)
 row_program_column_sums(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_column_sums<tunesmith::Program, shape, 512, 8, tunesmith::rows_of_partial>(params);
+  tunesmith::program_column_sums<tunesmith::Program, shape, 512, 8, tunesmith::rows_of_partial>(params);
 }

@@ -7,7 +7,7 @@
 //                   the gradient are computed; the 32 rows of a block pass through shared memory
 //   threads         4 lanes per row, 16 rows per block at once; lane i processes vectors i, i + 4, ...: 20 vectors of
 //                   1 elements
-//   templates       row/staged.cuh softmax/backward_resident.cuh <digest>
+//   templates       row/schedules/staged.cuh softmax/backward_resident.cuh <digest>
 //   compile         nvcc -arch=sm_90a -cubin; minimum architecture: sm_80
 //   kernel          softmax_backward_resident in line <number>; constants and entry points from line <number>
 

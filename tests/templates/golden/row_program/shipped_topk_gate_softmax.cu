@@ -128,5 +128,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::expert_stride) == 8, "the host
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
+  tunesmith::program_resident<tunesmith::Program, shape, config, Group, Storage>(params);
 }

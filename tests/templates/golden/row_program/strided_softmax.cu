@@ -133,5 +133,5 @@ static_assert(sizeof(tunesmith::RowProgramParams::inner) == 8, "the host fills t
 
 extern "C" __global__ void __launch_bounds__(256, 1)
 row_program(const __grid_constant__ tunesmith::RowProgramParams params) {
-  tunesmith::row_program_strided_resident<tunesmith::Program, shape, config>(params);
+  tunesmith::program_strided_resident<tunesmith::Program, shape, config>(params);
 }

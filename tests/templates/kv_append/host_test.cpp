@@ -1,0 +1,171 @@
+// kv_append: numerics on the host executor, what the check detects, and its description.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/half.h"
+#include "templates/render.h"
+#include "tests/support/host_kernels.h"
+#include "tests/support/mutations.h"
+#include "tests/templates/attention/mods.h"
+#include "tests/templates/kv_append/cases.h"
+#include "tunesmith/error.h"
+#include "tunesmith/kv_append.h"
+
+namespace tunesmith {
+namespace {
+
+using test::Case;
+
+class KvAppendHost : public test::OptimizedHostKernels {};
+
+TEST_F(KvAppendHost, EveryProblem) {
+  std::vector<Case> cases;
+  int turn = 0;
+  for (const std::string& fields : test::kv_append_problems(45))
+    cases.push_back(case_of("kv_append", fields, ++turn % 2 == 0 ? "threads=64" : "threads=256"));
+  cases.push_back(case_of("kv_append", "tokens=7,kv_heads=2,head_dim=64,page_size=4,pages=0", ""));
+  cases.push_back(case_of("kv_append", "tokens=1,kv_heads=1,head_dim=64,page_size=4,pages=1", ""));
+  verify_all(cases);
+}
+
+// Each mutation leaves out, or exchanges, one thing that a reference without it would not notice either.
+TEST_F(KvAppendHost, CheckDetectsMutations) {
+  const Case c = case_of("kv_append",
+                         "tokens=9,heads=2,kv_heads=2,head_dim=32,dtype=bf16,cache_dtype=e4m3,scales=head,page_size=4,pages="
+                         "5,rope=neox,max_positions=90,qk_norm=1,weight_offset=1",
+                         "threads=64");
+  test::expect_detected(c,
+                        {{"if (!exists || slot < 0) return;", "if (!exists || slot <= 0) return;"},
+                         {"subtract(multiply(a, cosine[i])", "add(multiply(a, cosine[i])"},
+                         {"add(weight[j], params.weight_offset)", "weight[j]"},
+                         {"is_q ? params.q_weight : params.k_weight", "params.k_weight"},
+                         {"is_v ? params.v_scale : params.k_scale", "params.v_scale"},
+                         {"shape.scales == KvScales::head ? head : 0", "0"},
+                         {"(slot - page * shape.page_size) * strides.slot", "0"},
+                         {"params.positions[token]", "token"}},
+                        device_, compiler_);
+}
+
+// Slots are read by each launch, so that one plan serves all steps.
+TEST_F(KvAppendHost, EachLaunchReadsSlotsAndPositions) {
+  const Case c = case_of(
+      "kv_append", "tokens=6,heads=2,kv_heads=1,head_dim=16,dtype=f32,page_size=2,pages=20,rope=gpt-j,max_positions=50", "");
+  with_executables({c}, [&](const Case&, const Executable& executable) {
+    const test::AttentionArraysOnHost arrays(c.problem, 3);
+    std::vector<void*> addresses;
+    for (const HostArray& array : arrays.all()) addresses.push_back(array.data);
+    std::set<std::int64_t> used;
+    for (int step = 0; step < 6; ++step) {
+      for (std::int64_t t = 0; t < 6; ++t) {
+        const std::int64_t slot = (step * 6 + t) * 7 % 40;
+        write_integer(DType::i64, arrays["slot_mapping"].data, t, t == step ? -1 : slot);
+        write_integer(DType::i64, arrays["positions"].data, t, (step * 11 + t) % 50);
+      }
+      executable.enqueue(addresses, nullptr);
+      const CheckResult check = c.op().parse(c.problem)->check(arrays.all(), 100);
+      EXPECT_TRUE(check.passed) << check.first_failure;
+    }
+  });
+}
+
+// K and V of a page, or of a slot, are next to each other in one array; other overlaps are errors.
+TEST_F(KvAppendHost, CachesInOneArray) {
+  for (const char* strides :
+       {"k_page_stride=256,v_page_stride=256", "k_slot_stride=64,v_slot_stride=64,k_page_stride=256,v_page_stride=256"}) {
+    const Case c =
+        case_of("kv_append", std::string("tokens=5,kv_heads=2,head_dim=16,dtype=bf16,page_size=4,pages=6,") + strides, "");
+    with_executables({c}, [&](const Case&, const Executable& executable) {
+      const test::AttentionArraysOnHost arrays(c.problem, 3);
+      const std::int64_t apart = std::string_view(strides).starts_with("k_slot") ? 32 : 128;
+      std::vector<std::byte> pool(6 * 256 * 2, std::byte{0x11});
+      std::vector<void*> addresses;
+      std::vector<HostArray> all(arrays.all().begin(), arrays.all().end());
+      for (HostArray& array : all) {
+        if (array.info.name == "k_cache") array.data = pool.data();
+        if (array.info.name == "v_cache") array.data = pool.data() + apart * 2;
+        addresses.push_back(array.data);
+      }
+      executable.enqueue(addresses, nullptr);
+      const CheckResult check = c.op().parse(c.problem)->check(all, 100);
+      EXPECT_TRUE(check.passed) << check.first_failure;
+      std::int64_t changed = 0;
+      for (const std::byte one : pool) changed += one == std::byte{0x11} ? 0 : 1;
+      EXPECT_LE(changed, 5 * 2 * 2 * 16 * 2);
+      EXPECT_GT(changed, 5 * 2 * 2 * 16);
+      addresses.back() = pool.data() + 16;
+      EXPECT_THROW(executable.enqueue(addresses, nullptr), Error);
+    });
+  }
+}
+
+void expect_error(const std::string& fields, const std::vector<const char*>& parts) {
+  try {
+    test::normalized("kv_append", "tokens=3," + fields);
+    ADD_FAILURE() << fields << " was accepted";
+  } catch (const Error& error) {
+    for (const char* part : parts)
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what() << " lacks " << part;
+  }
+}
+
+TEST(KvAppendDescription, Errors) {
+  expect_error("head_dim=12", {"head_dim is 12; allowed: 8 to 512 in steps of 8"});
+  expect_error("page_size=0", {"page_size is 0"});
+  expect_error("cache_dtype=f32", {"cache_dtype is f32, but dtype is bf16; allowed: bf16 and e4m3"});
+  expect_error("rope=neox", {"max_positions is missing", "rope=neox"});
+  expect_error("max_positions=5", {"max_positions", "rope"});
+  expect_error("rope=neox,max_positions=5,rotary_dim=80", {"rotary_dim is 80; allowed: even numbers up to head_dim, 64"});
+  expect_error("rope=gpt-j,max_positions=5,cos_sin_dtype=f16", {"cos_sin_dtype is f16", "f32 and bf16"});
+  expect_error("heads=4", {"heads is 4, but without rope and qk_norm"});
+  expect_error("scales=head", {"scales", "cache_dtype=e4m3"});
+  expect_error("qk_norm=1,weight_dtype=f16", {"weight_dtype is f16", "f32 and bf16"});
+  expect_error("pages=2,page_size=4,k_slot_stride=60", {"a stride of k_cache is 60", "at least 64"});
+  expect_error("pages=2,heads=2,qk_norm=1,q_out_stride=100", {"a stride of q_out is 100", "at least 128"});
+  expect_error("heads=1,qk_norm=1,in_place=1,q_out_stride=80", {"in_place is 1", "q_stride is 64 and q_out_stride 80"});
+}
+
+TEST(KvAppendDescription, ArraysAndNormalForm) {
+  const auto names = [](const std::string& fields) {
+    std::string text;
+    for (const ArrayInfo& info : find_op("kv_append").parse(test::normalized("kv_append", "tokens=3," + fields))->arrays())
+      text += info.name + (info.input ? "<" : "") + (info.output ? ">" : "") + " ";
+    return text;
+  };
+  EXPECT_EQ(names("pages=4"), "k< v< slot_mapping< k_cache<> v_cache<> ");
+  EXPECT_EQ(names("pages=4,heads=2,rope=neox,max_positions=5,qk_norm=1,cache_dtype=e4m3,scales=tensor"),
+            "k< v< slot_mapping< q< positions< cos_sin< q_weight< k_weight< k_scale< v_scale< k_cache<> v_cache<> q_out> ");
+  KvAppendProblem typed{.tokens = 3, .heads = 2};
+  typed.pages = 4;
+  typed.rope = Rope::gpt_j;
+  typed.max_positions = 9;
+  const Problem problem = test::normalized("kv_append", "tokens=3,heads=2,pages=4,rope=gpt-j,max_positions=9");
+  EXPECT_EQ(find_op("kv_append").normalize(to_problem(typed)), problem);
+  EXPECT_EQ(find_op("kv_append").normalize(problem), problem);
+}
+
+// Sizes and strides are parameters of the launch; a smaller problem has the same source.
+TEST(KvAppendDescription, SourcesAndKeys) {
+  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
+  for (const std::string& fields : test::kv_append_problems(200)) {
+    const ParsedProblemPtr problem = find_op("kv_append").parse(test::normalized("kv_append", fields));
+    const Config config = problem->default_config(device);
+    EXPECT_EQ(render(*find_op("kv_append").parse(problem->verification_problem()), config), render(*problem, config))
+        << fields;
+  }
+  const auto key = [](const std::string& fields) {
+    return find_op("kv_append").parse(test::normalized("kv_append", "tokens=8,pages=4," + fields))->key().problem_class;
+  };
+  const std::string plain = key("kv_heads=2");
+  EXPECT_EQ(key("kv_heads=4"), plain);
+  std::set<std::string> all{plain};
+  for (const char* fields : {"page_size=16", "dtype=f16", "cache_dtype=e4m3", "cache_dtype=e4m3,scales=head", "k_stride=65",
+                             "rope=neox,max_positions=9", "rope=gpt-j,max_positions=9", "qk_norm=1",
+                             "qk_norm=1,weight_dtype=f32", "rope=neox,max_positions=9,heads=4", "head_dim_v=32"})
+    EXPECT_TRUE(all.insert(key(fields)).second) << fields;
+}
+
+}  // namespace
+}  // namespace tunesmith
