@@ -49,6 +49,21 @@ def test_float64() -> None:
         )
 
 
+def test_gradients_of_large_logits() -> None:
+    """lse of 1e6 is rounded to multiples of 1/16; gradients are computed from what the rounding lost, too."""
+    logits, targets = 1e6 + numbers(8, 100), integers(100, 8)
+    near(
+        jax.grad(lambda x: tj.cross_entropy(x, targets, reduction="sum"))(logits),
+        _exact_gradient(logits, targets),
+        tolerance=2e-5,
+    )
+
+
+def _exact_gradient(logits: jax.Array, targets: jax.Array) -> Any:
+    with jax.enable_x64(True):
+        return jax.grad(lambda x: reference.cross_entropy(x, targets, reduction="sum")[0])(reference.wide(logits))
+
+
 def _linear(hidden: jax.Array, weight: jax.Array, bias: jax.Array | None, targets: jax.Array, **options: Any) -> Any:
     logits = hidden @ weight.T
     return reference.cross_entropy(logits if bias is None else logits + bias, targets, **options)

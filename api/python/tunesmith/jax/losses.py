@@ -73,12 +73,12 @@ def _function(options: tuple[Any, ...]) -> Any:
         return found["loss"], found["lse"]
 
     def forward(arrays: dict[str, jax.Array]) -> Any:
-        loss, lse = run(arrays)
-        return (loss, lse), (arrays, lse)
+        found = FORWARD(arrays, {**named, "lse_low": True}, ["lse_low"])
+        return (found["loss"], found["lse"]), (arrays, {name: found[name] for name in ("lse", "lse_low")})
 
     def backward(saved: Any, gradients: Any) -> Any:
-        arrays, lse = saved
-        given = {**arrays, "lse": lse, "dloss": gradients[0], "dlse": gradients[1]}
+        arrays, sums = saved
+        given = {**arrays, **sums, "dloss": gradients[0], "dlse": gradients[1]}
         return ({**dict.fromkeys(arrays), "logits": BACKWARD(given, backward_options)["dlogits"]},)
 
     run.defvjp(forward, backward)
