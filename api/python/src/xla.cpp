@@ -126,17 +126,19 @@ XLA_FFI_DEFINE_HANDLER(execute_on_gpu, execute<true>,
                            .RemainingArgs()
                            .RemainingRets());
 
-template <typename Handler>
-nb::capsule capsule_of(Handler* handler) {
-  return nb::capsule(reinterpret_cast<const void*>(handler));
+nb::capsule capsule_of(const void* address) { return nb::capsule(address); }
+
+template <typename... Parameters>
+nb::capsule capsule_of(XLA_FFI_Error* (*handler)(Parameters...)) {
+  return capsule_of(reinterpret_cast<const void*>(handler));
 }
 
 template <bool on_gpu>
 nb::dict type_of_call() {
   static constexpr ffi::TypeInfo info = ffi::MakeTypeInfo<Call<on_gpu>>();
   nb::dict result;
-  result["type_id"] = nb::capsule(static_cast<const void*>(&Call<on_gpu>::id));
-  result["type_info"] = nb::capsule(static_cast<const void*>(&info));
+  result["type_id"] = capsule_of(&Call<on_gpu>::id);
+  result["type_info"] = capsule_of(&info);
   return result;
 }
 
