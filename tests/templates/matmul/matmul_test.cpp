@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
 #include <vector>
 
 #include "api/engine/parts.h"
@@ -10,6 +9,7 @@
 #include "jit/host/device.h"
 #include "templates/render.h"
 #include "tests/api/engine/fakes.h"
+#include "tests/random/chance.h"
 #include "tests/templates/softmax/cases.h"
 #include "tuner/verify.h"
 #include "tunesmith/error.h"
@@ -38,8 +38,8 @@ TEST(MatmulDescriptor, ErrorsNameFieldsAndConfigurations) {
 TEST(MatmulHost, AgreesWithFloat64InAllLayouts) {
   HostDevice device;
   HostCompiler compiler;
-  std::mt19937 random(57);
-  const auto any = [&](int least, int most) { return std::uniform_int_distribution<int>(least, most)(random); };
+  test::Chance chance(57);
+  const auto any = [&](int least, int most) { return least + static_cast<int>(chance.below(most - least + 1)); };
   const char* const dtypes[] = {"dtype=f32", "dtype=bf16", "dtype=f16", "dtype=bf16,out_dtype=f32",
                                 "dtype=f16,out_dtype=f32"};
   const char* const wgmma[] = {"variant=wgmma,consumers=1,tile_n=64,stages=2,cluster_m=1",
