@@ -85,6 +85,7 @@ const std::vector<std::pair<std::string_view, std::set<std::string_view>>> outsi
     {"nlohmann/", {"api/cli/", "bench/", "tests/"}},
     {"xxhash", {"core/"}},
     {"nanobind/", {"api/python/", "tests/api/python/"}},
+    {"xla/", {"api/python/"}},
     {"gtest/", {"tests/"}},
     {"gmock/", {"tests/"}},
     {"benchmark/", {"bench/"}},

@@ -108,6 +108,8 @@ class Server:
                 reserved -= -(-request.length // PAGE)
             steps += 1
         return steps
+
+
 # [serve]
 
 

@@ -6,6 +6,9 @@
 #include "api/python/src/errors.h"
 #include "api/python/src/launcher.h"
 #include "api/python/src/problem.h"
+#ifdef TUNESMITH_XLA
+#include "api/python/src/xla.h"
+#endif
 #include "tunesmith/version.h"
 
 NB_MODULE(_core, module) {
@@ -17,4 +20,7 @@ NB_MODULE(_core, module) {
   python::bind_plan(module);
   python::bind_engine(module);
   python::bind_launcher(module);
+#ifdef TUNESMITH_XLA
+  python::bind_xla(module);
+#endif
 }

@@ -1,4 +1,4 @@
-"""The examples of docs/python.md that need neither PyTorch nor a GPU; tests/torch/test_docs.py runs those with PyTorch."""
+"""The examples of docs/python.md that need neither PyTorch nor a GPU. torch/ and jax/ run the others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_names_exist(heading: str, i: int, block: str) -> None:
         if not isinstance(node, ast.Attribute):
             continue
         names = ast.unparse(node).split(".")
-        if names[0] == "tunesmith" and names[1] != "torch" and all(name.isidentifier() for name in names):
+        if names[0] == "tunesmith" and names[1] not in ("torch", "jax") and all(name.isidentifier() for name in names):
             functools.reduce(getattr, names[1:], tunesmith)
 
 

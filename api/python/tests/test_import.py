@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 
-def test_neither_torch_nor_numpy_is_imported() -> None:
-    code = "import tunesmith, sys; print([name for name in ('torch', 'numpy') if name in sys.modules])"
+def test_neither_torch_nor_jax_nor_numpy_is_imported() -> None:
+    code = "import tunesmith, sys; print([name for name in ('torch', 'jax', 'numpy') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

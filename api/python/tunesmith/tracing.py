@@ -13,9 +13,10 @@ from .errors import Error
 from .traced_calls import call
 from .traced_numbers import NAMES_OF_NUMBERS, Number, flat
 
-__all__ = ["MAX_ARRAYS", "NAMES_OF_NUMBERS", "TraceError", "is_tensor", "translate"]
+__all__ = ["ARGUMENTS", "MAX_ARRAYS", "NAMES_OF_NUMBERS", "Trace", "TraceError", "is_tensor", "translate"]
 
-_ARGUMENTS = {"score_mod": ["score", "b", "h", "q", "k"], "mask_mod": ["b", "h", "q", "k"]}
+#: The names of a function's numbers.
+ARGUMENTS = {"score_mod": ["score", "b", "h", "q", "k"], "mask_mod": ["b", "h", "q", "k"]}
 MAX_ARRAYS = 8
 _MOST_ELEMENTS_OF_32_BITS = (1 << 31) - 1
 _MEMBERS = {
@@ -56,12 +57,11 @@ def translate(function: Callable[..., Any], kind: str) -> tuple[str, tuple[Any, 
                 under_way.is_repeatable = False
             return called(*arguments, **(named or {}))
 
-    numbers = [Number(under_way, name, "float" if name == "score" else "int") for name in _ARGUMENTS[kind]]
+    numbers = [Number(under_way, name, "float" if name == "score" else "int") for name in ARGUMENTS[kind]]
     with Recording():
         result = function(*numbers)
-    returned = under_way.operand(result)
-    declarations = tuple(f"{kind[0]}{at}:{_element(tensor)}[{tensor.numel()}]" for at, tensor in enumerate(under_way.arrays))
-    return under_way.source(returned), tuple(under_way.arrays), declarations, under_way.is_repeatable
+    source = under_way.source(under_way.operand(result))
+    return source, tuple(under_way.arrays), under_way.declarations(), under_way.is_repeatable
 
 
 class Trace:
@@ -135,16 +135,25 @@ class Trace:
     def read(self, elements: Elements) -> Number:
         if elements.shape:
             raise self.error(f"a tensor has {len(elements.shape)} dimensions that are not indexed")
-        element = _element(elements.tensor)
-        place = f"aux.{self.member(elements.tensor)}[{elements.offset or '0'}]"
-        if str(elements.tensor.dtype).endswith("bool"):
+        return self.element(elements.tensor, elements.offset)
+
+    def element(self, tensor: Any, offset: str) -> Number:
+        """Return an element of a captured tensor. offset: as C++ text."""
+        element = _element(tensor)
+        place = f"aux.{self.member(tensor)}[{offset or '0'}]"
+        if str(tensor.dtype).endswith("bool"):
             return self.number(f"{place} != 0", "bool")
         if element in ("f16", "bf16"):
             return self.number(f"to_float({place})", "float")
         return self.number(place, {"f32": "float", "u8": "byte"}.get(str(element), "int"))
 
+    def declarations(self) -> tuple[str, ...]:
+        """Return the declarations of the tensors that were read."""
+        extents = [math.prod(tensor.shape) for tensor in self.arrays]
+        return tuple(f"{self.kind[0]}{at}:{_element(tensor)}[{extents[at]}]" for at, tensor in enumerate(self.arrays))
+
     def source(self, result: Number) -> str:
-        parameters = ", ".join(f"{'float' if name == 'score' else 'int'} {name}" for name in _ARGUMENTS[self.kind])
+        parameters = ", ".join(f"{'float' if name == 'score' else 'int'} {name}" for name in ARGUMENTS[self.kind])
         returned = "float" if self.kind == "score_mod" else "bool"
         if self.kind == "mask_mod" and result.kind != "bool":
             raise self.error(f"its result is of type {result.kind}; expected a truth value, such as q >= k")
@@ -172,7 +181,7 @@ class Elements:
             if number.kind not in ("int", "byte"):
                 raise self.trace.error(f"an index is a {number.kind}; expected an integer")
             text, step = number.text, math.prod(shape)
-            if not (number.is_literal or number.kind == "byte" or text in _ARGUMENTS["mask_mod"]):  # may be negative
+            if not (number.is_literal or number.kind == "byte" or text in ARGUMENTS["mask_mod"]):  # may be negative
                 text = self.trace.number(f"{text} < 0 ? {text} + {extent} : {text}", "int").text
             if math.prod(self.tensor.shape) > _MOST_ELEMENTS_OF_32_BITS:
                 text = f"static_cast<long long>({text})"

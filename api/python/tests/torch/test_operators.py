@@ -86,6 +86,11 @@ SAMPLES: dict[str, Any] = {
         | {"alibi_slopes": torch.randn(2), "sinks": torch.randn(2)},
         BACKWARD.values(seq_q=6, seq_kv=6, dsinks=True, dslopes=True, deterministic=True),
     ),
+    "kv_append": lambda: (
+        *(torch.randn(3, 2, 16), torch.randn(3, 2, 16), torch.randn(2, 4, 2, 16), torch.randn(2, 4, 2, 16)),
+        *(torch.tensor([5, -1, 0]), torch.randn(3, 4, 16), torch.arange(3), torch.randn(8, 16)),
+        *(torch.rand(16), torch.rand(16), None, None, "neox", 1e-6, 0.0, "bshd"),
+    ),
     "row_program": lambda: ([leaf(4, COLS)], "in x : float[row, col]\nout y : float[row, col] = 2 * x", ""),
 }
 

@@ -13,7 +13,8 @@ from torch.nn.attention import flex_attention as flex
 
 import tunesmith
 import tunesmith.torch as tt
-from tunesmith.torch import attention_operators, linear_losses, losses, operators, vocab_parallel
+from tunesmith import signature
+from tunesmith.torch import attention_operators, linear_losses, losses, vocab_parallel
 from tunesmith.torch.rms_norm import FORWARD as RMS_NORM
 from tunesmith.torch.softmax import FORWARD as SOFTMAX
 
@@ -92,4 +93,4 @@ def test_every_option_of_the_description_is_an_argument(name: str) -> None:
 def test_what_is_left_out_exists() -> None:
     known = {field.name for op in tunesmith._core.operation_names() for field in tunesmith.operation(op).fields}
     known |= {array.name for op in tunesmith._core.operation_names() for array in tunesmith.operation(op).arrays}
-    assert known >= operators.LEFT_OUT
+    assert known >= signature.LEFT_OUT

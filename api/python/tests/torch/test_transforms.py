@@ -11,6 +11,7 @@ from torch.autograd import forward_ad
 from torch.nn import functional
 
 import tunesmith.torch as tt
+from tunesmith.row_programs import over_rows
 from tunesmith.torch import vmap as rules
 
 COLS = 24
@@ -92,7 +93,7 @@ def test_vmap_is_a_loop(case: str) -> None:
     ],
 )
 def test_programs_that_see_their_row_alone_take_one_launch(program: str, rows: list[bool] | None) -> None:
-    assert rules._over_rows(program) == rows
+    assert over_rows(program) == rows
 
 
 def test_one_launch_for_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:

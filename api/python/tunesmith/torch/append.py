@@ -114,8 +114,8 @@ def _launcher(rope: str, eps: float, weight_offset: float, layout: str) -> Any:
         made = launch("kv_append", fields, tensors, outputs)
         if made is None:
             raise ValueError(
-                "kv_append: heads of q, k and v must be contiguous, and addresses multiples of 16 bytes; only the stride from "
-                "token to token is free"
+                "kv_append: heads of q, k and v must be contiguous, and addresses multiples of 16 bytes; only the stride "
+                "from token to token is free"
             )
         return made
 
@@ -135,9 +135,9 @@ def _fake(*arguments: Any) -> torch.Tensor:
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 _LIBRARY.define(
-    "kv_append(Tensor k, Tensor v, Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor slot_mapping, Tensor? q, Tensor? positions, "
-    "Tensor? cos_sin, Tensor? q_weight, Tensor? k_weight, Tensor? k_scale, Tensor? v_scale, str rope, float eps, "
-    "float weight_offset, str layout) -> Tensor"
+    "kv_append(Tensor k, Tensor v, Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor slot_mapping, Tensor? q, "
+    "Tensor? positions, Tensor? cos_sin, Tensor? q_weight, Tensor? k_weight, Tensor? k_scale, Tensor? v_scale, "
+    "str rope, float eps, float weight_offset, str layout) -> Tensor"
 )
 for _key in ("CPU", "CUDA"):
     _LIBRARY.impl("kv_append", _run, _key)

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from ..mods import Mod
-from .attention_operators import BACKWARD, FORWARD, cast, run_attention, score_options
+from ..options import score_options
+from .attention_operators import BACKWARD, FORWARD, cast, run_attention
 from .launchers import Gradient, Launcher, by_options, eager_launcher
 from .transforms import is_compiling
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from ..mods import Mod, trace
-from .operators import Named, Operator, names_of
+from ..signature import names_of
+from .operators import Named, Operator
 from .texts import one_line
 from .transforms import autocast_dtype, is_transformed
 
@@ -38,17 +39,6 @@ FORWARD = _Attention("attention", also=_BOUNDS, results=("o", "lse"))
 BACKWARD = _Attention("attention_backward", without=["dlse"], also=_BOUNDS, results=("dq", "dk", "dv"), rest=True)
 #: The gradients of tensors with one number for each head.
 _OF_HEADS = {"sinks": "dsinks", "alibi_slopes": "dslopes"}
-
-
-def score_options(
-    causal: bool | str, window: tuple[int | None, int | None], scale: float | None, softcap: float
-) -> dict[str, Any]:
-    """Return the options that all functions have, from their arguments."""
-    if isinstance(causal, bool):
-        causal = "bottom-right" if causal else "none"
-    left, right = (None if side == -1 else side for side in window)  # FlashAttention's -1: no bound
-    scale = None if scale is None else float(scale)
-    return {"causal": causal, "window_left": left, "window_right": right, "scale": scale, "softcap": float(softcap)}
 
 
 def run_attention(

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import _core
-from ..described import Described, arrays_of, default_of, dtype_fields, enabling, size_fields
+from ..described import Described, arrays_of
+from ..signature import Signature, extent_of, names_of, sizes_of
 from .dtypes import DTYPES, TORCH_DTYPES
 from .launchers import Prepare, Prepared, by_options, call, launcher
 from .launching import launch
@@ -28,23 +28,12 @@ from .transforms import (
     transformable,
 )
 
-__all__ = ["Named", "Operator", "names_of", "register_fake", "sizes_of"]
+__all__ = ["Named", "Operator", "register_fake"]
 
 _LIBRARY = torch.library.Library("tunesmith", "FRAGMENT")
 _SCHEMA_TYPES = {"bool": "bool", "int": "int", "float": "float", "choice": "str", "str": "str"}
-_INFERRED = ("_stride", "_alignment", "_dtype")
 _TEXTS = ("score_mod", "mask_mod")
 _META = torch.device("meta")
-
-#: Arrays and fields without a use in PyTorch.
-LEFT_OUT = frozenset(
-    {
-        *("in_place", "gradient", "inner", "nll", "argmax", "num_correct", "check_targets", "mark_ignored", "rstd"),
-        *("mask", "mask_inner", "mask_middle", "valid_cols", "valid_cols_group"),
-        *("block_mask", "dropout_seed", "dropout_offset", "accumulate", "score_mod_grad"),
-        *("f32_dweight", "chunk_tokens", "caller_workspace"),
-    }
-)
 
 Named = dict[str, torch.Tensor | None]
 
@@ -62,58 +51,15 @@ def register_fake(operator: str, fake: Callable[..., Any]) -> None:
     torch.library.register_fake(f"tunesmith::{operator}", checked)
 
 
-def types_of(op: str, tensors: Mapping[str, torch.Tensor | None]) -> dict[str, str]:
-    """Return the fields of element types; raises ValueError for types that the operation does not read."""
-    fields: dict[str, str] = {}
-    for array, (field, choices) in dtype_fields(op).items():
-        tensor = tensors.get(array)
-        if tensor is None or field in fields:
-            continue
-        if tensor.dtype not in DTYPES or DTYPES[tensor.dtype] not in choices:
-            known = ", ".join(str(TORCH_DTYPES[choice]) for choice in choices)
-            raise ValueError(f"the dtype of {array} is {tensor.dtype}; expected {known}")
-        fields[field] = DTYPES[tensor.dtype]
-    return fields
-
-
-def sizes_of(
-    arrays: Iterable[Described], tensors: Mapping[str, torch.Tensor | None], given: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Infer fields from the shapes of tensors; raises ValueError where they disagree with each other or with given ones.
-
-    Without given fields, shapes are not compared, because they may be symbolic.
-    """
-    sizes: dict[str, Any] = {}
-    for name, _, _, dims, _ in arrays:
-        tensor = tensors.get(name)
-        if tensor is None or all(dim.isdigit() for dim in dims):  # such as the tensors of user functions, of any shape
-            continue
-        shape = (tensor.numel(),) if len(dims) == 1 else tensor.shape  # a vector may have any shape
-        if len(shape) != len(dims):
-            raise ValueError(f"{name} has {len(shape)} dimensions; expected {len(dims)}: {', '.join(dims)}")
-        for dim, extent in zip(dims, shape, strict=True):
-            field, _, more = dim.partition(" + ")
-            sizes.setdefault(field, extent - int(more or 0))
-        if given is not None:
-            expected = tuple(_extent(dim, {**sizes, **given}) for dim in dims)
-            if tuple(shape) != expected:
-                raise ValueError(f"{name} has the shape {tuple(tensor.shape)}; expected {expected}")
-    return {field: extent for field, extent in sizes.items() if field.isidentifier()}
-
-
-def _extent(dim: str, sizes: Mapping[str, Any]) -> Any:
-    """Return an extent from its text, such as "rows", "batch + 1" or "8"."""
-    name, _, more = dim.partition(" + ")
-    return int(name) if name.isdigit() else sizes[name] + int(more or 0)
-
-
-class Operator:
+class Operator(Signature):
     """torch.ops.tunesmith.NAME, with implementations for the CPU and CUDA and for tensors without memory.
 
-    op: the operation, `name` if empty. without: input arrays and fields that are no arguments. also: fields that are
-    arguments although shapes may determine them. results: the outputs that are returned; with `rest`, a list of all other
-    outputs follows. contiguous: inputs that are copied, rather than all inputs, if they are not contiguous.
+    op: the operation, `name` if empty. without, also: as for Signature. results: the outputs that are returned; with
+    `rest`, a list of all other outputs follows. contiguous: inputs that are copied, rather than all inputs, if they are not
+    contiguous.
     """
+
+    dtypes = DTYPES
 
     def __init__(
         self,
@@ -126,31 +72,16 @@ class Operator:
         rest: bool = False,
         contiguous: Sequence[str] = (),
     ) -> None:
-        self.name, self.op, self.also, self.results, self.rest = name, op or name, also, tuple(results), rest
-        self.contiguous = contiguous
-        without = {*without, *LEFT_OUT}
-        arrays = [
-            array for array in _core.operation_arrays(self.op, {}) if array.role == "input" and array.name not in without
-        ]
-        self.inputs = tuple(array.name for array in arrays)
-        self.enabling = {name: ways[0] for name, ways in enabling(self.op).items() if name in self.inputs}
-        inferred = {*self.inputs, *size_fields(self.op)}
-        inferred |= {field for field, _ in (*dtype_fields(self.op).values(), *self.enabling.values())}
-        fields = [
-            field
-            for field in _core.operation_fields(self.op)
-            if field.name in also
-            or not ({field.name} & (inferred | without) or field.hidden or field.name.endswith(_INFERRED))
-        ]
-        self.options = {field.name: default_of(field) for field in fields}
-        self.has_mods = "aux" in self.options
+        super().__init__(op or name, without, also)
+        self.name, self.results, self.rest, self.contiguous = name, tuple(results), rest, contiguous
         first = len(self.inputs) + self.has_mods
         #: Results that an option of their name enables, and the places of these options.
         self.flags = [(i, first + list(self.options).index(one)) for i, one in enumerate(results) if one in self.options]
-        arguments = [f"Tensor{'' if array.present else '?'} {array.name}" for array in arrays]
+        arguments = [f"Tensor{'' if array.present else '?'} {array.name}" for array in self.arrays]
         arguments += ["Tensor[] mod_arrays"] if self.has_mods else []
         arguments += [
-            f"{_SCHEMA_TYPES[field.kind]}{'?' if self.options[field.name] is None else ''} {field.name}" for field in fields
+            f"{_SCHEMA_TYPES[field.kind]}{'?' if self.options[field.name] is None else ''} {field.name}"
+            for field in self.option_fields
         ]
         returned = ", ".join(["Tensor"] * len(results) + (["Tensor[]"] if rest else []))
         _LIBRARY.define(f"{name}({', '.join(arguments)}) -> " + (f"({returned})" if "," in returned else returned))
@@ -208,13 +139,6 @@ class Operator:
 
     # Arguments
 
-    def values(self, **options: Any) -> tuple[Any, ...]:
-        """Return the options in the operator's order; those that are not given are absent or have their defaults."""
-        unknown = options.keys() - self.options.keys()
-        if unknown:
-            raise TypeError(f"{self.name} has no option {unknown}")
-        return tuple({**self.options, **options}.values())
-
     def arguments(self, tensors: Mapping[str, Any], options: Sequence[Any], mods: Sequence[torch.Tensor] = ()) -> list[Any]:
         """Return the operator's arguments. tensors: by name; the absent ones are None."""
         return [*map(tensors.get, self.inputs), *([list(mods)] if self.has_mods else []), *options]
@@ -232,14 +156,9 @@ class Operator:
 
     # Problems
 
-    def structure(self, tensors: Named, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of options, of element types, and those that enable arrays."""
-        fields = {name: value for name, value in options.items() if value != self.options[name]}
-        for text in _TEXTS:
-            if text in fields:
-                fields[text] = lines_of(fields[text])
-        enabled = {field: value for array, (field, value) in self.enabling.items() if tensors.get(array) is not None}
-        return {**enabled, **fields, **types_of(self.op, tensors)}
+    def structure(self, tensors: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        fields = super().structure(tensors, options)
+        return {**fields, **{text: lines_of(fields[text]) for text in _TEXTS if text in fields}}
 
     def reads(self, tensors: Named) -> bool:
         """Return whether the operation takes tensors of such types; if not, a launcher returns NotImplemented."""
@@ -263,7 +182,7 @@ class Operator:
 
     def output(self, array: Described, tensors: Named, sizes: Mapping[str, Any], device: torch.device) -> torch.Tensor:
         """Return an output. sizes: fields, which may be symbolic. device: that of the tensors, or "meta"."""
-        shape = [] if array.dims == ("1",) else [_extent(dim, sizes) for dim in array.dims]
+        shape = [] if array.dims == ("1",) else [extent_of(dim, sizes) for dim in array.dims]
         return _first(tensors).new_empty(shape, dtype=TORCH_DTYPES[array.dtype], device=device)
 
     def outputs(
@@ -346,8 +265,3 @@ class Operator:
 
 def _first(tensors: Named) -> torch.Tensor:
     return next(tensor for tensor in tensors.values() if tensor is not None)
-
-
-def names_of(aux: str) -> list[str]:
-    """Return the names of the declared arrays."""
-    return [declaration.split(":")[0] for declaration in aux.split(";") if declaration]

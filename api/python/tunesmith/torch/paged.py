@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from ..mods import Mod
-from .attention_operators import FORWARD, run_attention, score_options
+from ..options import score_options
+from .attention_operators import FORWARD, run_attention
 from .launchers import Launcher, by_options, eager_launcher
 from .transforms import autocast_dtype, is_compiling, reject_gradients
 from .varlen import check_starts

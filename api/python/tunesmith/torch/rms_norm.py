@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from .. import _core
+from ..row_programs import rms_norm_gradient
 from .dtypes import DTYPES, wide
 from .launchers import Gradient, Launcher, by_options, eager_launcher
 from .layouts import rows_of
@@ -86,25 +85,11 @@ def _gradients(
         return _differentiable_gradients(x, weight, dy, eps, weight_offset, wanted)
     cols = x.shape[-1]
     kinds = (None if weight is None else "float" if weight.dtype == x.dtype else DTYPES[weight.dtype], weight_offset != 0)
-    text = _gradient_program(*kinds, wanted)
+    text = one_line(rms_norm_gradient(*kinds, wanted))
     numbers = f"eps={float(eps)!r}" + (f";offset={float(weight_offset)!r}" if weight_offset else "")
     rows = [x.reshape(-1, cols), *([] if weight is None else [weight]), dy.to(x.dtype).reshape(-1, cols)]
     dx, *dweight = torch.ops.tunesmith.row_program(rows, text, numbers)
     return dx.reshape(x.shape), dweight[0] if dweight else None
-
-
-@functools.lru_cache(maxsize=32)
-def _gradient_program(weight: str | None, offset: bool, wanted: bool) -> str:
-    """Return the gradient of rms_norm; weight: the type of the weight, None if there is none. wanted: with its gradient."""
-    program = _core.shipped_program("rms_norm")
-    if weight is None:
-        program = program.replace("in w : float[col]\n", "").replace(" * w", "")
-    else:
-        program = program.replace("w : float", f"w : {weight}")
-    if offset:
-        program = program.replace("num eps", "num offset : f32\nnum eps").replace(" * w", " * (w + offset)")
-    lines = _core.row_program_gradient(program).splitlines()
-    return one_line("\n".join(line for line in lines if wanted or not line.startswith("colsum")))
 
 
 def _differentiable_gradients(

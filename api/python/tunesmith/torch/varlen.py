@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from .attention_operators import cast, run_attention, score_options
+from ..options import score_options
+from .attention_operators import cast, run_attention
 
 __all__ = ["attention_varlen", "check_starts"]
 

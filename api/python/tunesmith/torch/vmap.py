@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ..described import arrays_of
+from ..row_programs import over_rows
 from . import losses
 from .attention_operators import BACKWARD, FORWARD
 from .operators import Operator
@@ -102,30 +102,12 @@ def _expanded(tensor: torch.Tensor, dim: int | None, size: int) -> torch.Tensor:
 
 def _row_program(info: Any, in_dims: Any, inputs: Sequence[torch.Tensor], program: str, numbers: str) -> tuple[Any, Any]:
     size, dims = info.batch_size, in_dims[0]
-    over_rows = _over_rows(program)
-    if over_rows is None or any(dim is not None and not rows for dim, rows in zip(dims, over_rows, strict=True)):
+    has_rows = over_rows(lines_of(program))
+    if has_rows is None or any(dim is not None and not rows for dim, rows in zip(dims, has_rows, strict=True)):
         return looped(_OPS.row_program)(info, in_dims, inputs, program, numbers)
-    batch = [merged(one, dim, size) if rows else one for one, dim, rows in zip(inputs, dims, over_rows, strict=True)]
+    batch = [merged(one, dim, size) if rows else one for one, dim, rows in zip(inputs, dims, has_rows, strict=True)]
     return _split(_OPS.row_program(batch, program, numbers), size)
 
-
-def _over_rows(program: str) -> list[bool] | None:
-    """Return which inputs have rows; None if a program sees more than its row: its number, their number, or other rows."""
-    program = lines_of(program)
-    code = " ".join(line.split("#")[0] for line in program.splitlines())
-    for index in ("[row, col", "[row,col", "[row]"):  # the kinds of arrays
-        code = code.replace(index, " ")
-    words = set(code.replace("[", " ").translate(_NO_WORDS).split())
-    if words & {"row", "rows", "colsum", "uniform"}:
-        return None
-
-    arrays = arrays_of("row_program", (("program", program), ("dtype", "f32")))
-    if not all("rows" in array.dims for array in arrays if array.is_output):
-        return None
-    return ["rows" in array.dims for array in arrays if not array.is_output]
-
-
-_NO_WORDS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
 
 _RULES: dict[str, Rule] = {
     "linear_cross_entropy": looped(_OPS.linear_cross_entropy),
