@@ -144,12 +144,12 @@ TEST_F(CliTest, AGarbageCacheIsMovedAside) {
 class BrokenTemplates : public CliTest {
  protected:
   BrokenTemplates() {
-    fs::create_directory(path("templates"));
-    for (const char* folder : {"device", "row", "softmax", "strided"}) {
-      fs::create_directory(path("templates/" + std::string(folder)));
-      for (const fs::directory_entry& entry : fs::directory_iterator(source_folder() / "templates" / folder))
-        if (entry.path().extension() == ".cuh") fs::copy(entry.path(), path("templates/" + std::string(folder)));
-    }
+    for (const char* folder : {"device", "row", "softmax", "strided"})
+      for (const fs::directory_entry& entry : fs::recursive_directory_iterator(source_folder() / "templates" / folder)) {
+        const fs::path to = path("templates") / entry.path().lexically_relative(source_folder() / "templates");
+        fs::create_directories(to.parent_path());
+        if (entry.path().extension() == ".cuh") fs::copy(entry.path(), to);
+      }
     for (const fs::directory_entry& entry : fs::directory_iterator(path("templates/softmax")))
       std::ofstream(entry.path(), std::ios::app) << "\nstatic_assert(sizeof(int) == 1, \"a broken kernel\");\n";
     environment["TUNESMITH_TEMPLATES"] = path("templates");
