@@ -66,14 +66,14 @@ TypedConfig default_wgmma(const Settings& settings, const DeviceInfo& device) {
   while (config.tile_q > 64 && config.tile_q - 64 >= settings.seq_q) config.tile_q -= 64;
   const bool three = config.tile_q == 192;
   // From pages of 32 on, a tile of 64 keys has one or two boxes of TMA, a tile of 80 keys five: 0.86 to 0.91 of the time.
-  const bool most_keys = plain && !(settings.page_size > 0 && settings.page_size % 32 == 0);
+  const bool wide_tiles = plain && !(settings.page_size > 0 && settings.page_size % 32 == 0);
   if (widest <= 64)
     config.tile_kv = config.tile_q == 256 ? 64 : three && settings.softcap != 0 ? 96 : 128;
   else if (widest <= 128)
-    config.tile_kv = !three ? 128 : most_keys ? 80 : 64;
+    config.tile_kv = !three ? 128 : wide_tiles ? 80 : 64;
   else
     config.tile_kv = widest <= 192 ? 96 : 64;
-  config.stages = widest <= 64 ? 4 : !three ? 2 : most_keys ? 3 : 4;
+  config.stages = widest <= 64 ? 4 : !three ? 2 : wide_tiles ? 3 : 4;
   config = fitted(config, settings, device);
   while (config.tile_kv > 16 && config.smem_bytes(settings) > device.smem_bytes_per_block) config.tile_kv -= 16;
   return config;

@@ -24,11 +24,11 @@ class ScriptedLibrary final : public MatmulLibrary {
   std::vector<ScriptedAlgorithm> scripts;
   std::string version = "scripted 1";
   double last_us = 0;  ///< of the product that ran last
-  int most_requested = 0;
+  int max_requested = 0;
 
   using MatmulLibrary::prepare;
   std::vector<std::unique_ptr<PreparedMatmul>> prepare(const MatmulProblem& problem, int most) override {
-    most_requested = most;
+    max_requested = most;
     std::vector<std::unique_ptr<PreparedMatmul>> products;
     for (std::size_t i = 0; i < scripts.size() && i < static_cast<std::size_t>(most); ++i)
       products.push_back(std::make_unique<Product>(*this, problem, i));
@@ -173,7 +173,7 @@ TEST_F(ProductsTest, RecordsOfOtherProblemsAndLibrariesAreNotUsed) {
   library_.scripts = {{.time_us = 10}, {.time_us = 5}};
   EXPECT_EQ(choose(), 1U);
   EXPECT_EQ(choose({.reads_records = false}), 0U);
-  EXPECT_EQ(library_.most_requested, 1) << "other algorithms are of no use";
+  EXPECT_EQ(library_.max_requested, 1) << "other algorithms are of no use";
   library_.version = "scripted 2";
   EXPECT_EQ(choose({}), 0U);
   library_.version = "scripted 1";
