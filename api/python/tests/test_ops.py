@@ -34,6 +34,18 @@ def test_every_operation_has_a_function_with_its_description() -> None:
         assert {field.name for field in operation.fields if not field.hidden} <= set(parameters)
 
 
+def test_inputs_that_every_call_needs_come_first() -> None:
+    for name in tunesmith._core.operation_names():
+        optional = {array.name for array in getattr(ops, name).arrays if array.optional or not array.present}
+        parameters = inspect.signature(getattr(ops, name)).parameters.values()
+        is_optional = [p.name in optional for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        assert is_optional == sorted(is_optional), name
+    q = numpy.random.default_rng(5).normal(size=(1, 4, 1, 16)).astype("f4")
+    o, lse = ops.attention(q, q, q)
+    gradients = ops.attention_backward(q, q, q, o, lse, numpy.ones_like(o))
+    assert all(numpy.isfinite(gradient).all() for gradient in gradients)
+
+
 PROGRAM = """
 in x : float[row, col]
 in w : f32[col]

@@ -71,7 +71,7 @@ class Operation:
     def __call__(self, *arrays: Any, engine: Engine | None = None, out: Mapping[str, Any] | Any = None, **named: Any) -> Any:
         """Run the operation. Return its output, or a named tuple of its outputs if there are several.
 
-        arrays: the inputs in launch order, or by keyword. out: arrays to write to, by name; the array if there is one.
+        arrays: the inputs in the order of the signature, or by keyword. out: arrays to write to, by name; the array if there is one.
         """
         import numpy
 
@@ -80,7 +80,7 @@ class Operation:
         texts: dict[str, _Value] = {
             field: value for field, value in named.items() if field in flags and isinstance(value, str)
         }
-        inputs = [array for array in _core.operation_arrays(self.name, texts) if array.role != "output"]
+        inputs = _inputs(self.name, texts)
         if len(arrays) > len(inputs):
             raise TypeError(f"{self.name} takes at most {len(inputs)} arrays; got {len(arrays)}")
         given = {array.name: value for array, value in zip(inputs, arrays, strict=False) if value is not None}
@@ -213,13 +213,18 @@ def __dir__() -> list[str]:
     return sorted([*__all__, *_names()])
 
 
+def _inputs(name: str, fields: dict[str, _Value]) -> list[_core.Array]:
+    """Return the inputs in the order of positional arguments: launch order, but optional ones last."""
+    inputs = [array for array in _core.operation_arrays(name, fields) if array.role != "output"]
+    return sorted(inputs, key=lambda array: array.optional or not array.present)
+
+
 def _signature(name: str) -> inspect.Signature:
     import inspect  # slow
 
     parameters = [
         inspect.Parameter(array.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
-        for array in _core.operation_arrays(name, {})
-        if array.role != "output"
+        for array in _inputs(name, {})
     ]
     taken = {parameter.name for parameter in parameters} | {"engine", "out"}
     for keyword in ["engine", "out"] + [field.name for field in _core.operation_fields(name) if not field.hidden]:

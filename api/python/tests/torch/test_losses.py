@@ -140,7 +140,7 @@ def test_logits_are_not_copied() -> None:
         "logits_inner_stride": 1,
     }
     gradient = torch.ops.tunesmith.cross_entropy_backward(
-        logits.movedim(1, -1), target, torch.zeros(2, 64, 64), None, torch.ones(()), None, None, *BACKWARD.values()
+        logits.movedim(1, -1), target, torch.zeros(2, 64, 64), torch.ones(()), None, None, None, *BACKWARD.values()
     )
     assert gradient.stride() == logits.movedim(1, -1).stride()
 
@@ -163,7 +163,7 @@ def test_operators_of_strided_logits(shape: tuple[int, ...]) -> None:
     logits = torch.randn(shape).movedim(1, -1).requires_grad_()
     target = torch.randint(COLS, classes_out(shape))
     torch.library.opcheck(torch.ops.tunesmith.cross_entropy.default, (logits, target, None, *FORWARD.values(lse_low=True)))
-    rest = (torch.full(target.shape, 4.0), torch.rand(target.shape), torch.ones(()), None, torch.randn(target.shape))
+    rest = (torch.full(target.shape, 4.0), torch.ones(()), torch.rand(target.shape), None, torch.randn(target.shape))
     operator = torch.ops.tunesmith.cross_entropy_backward.default
     torch.library.opcheck(operator, (logits.detach(), target, *rest, *BACKWARD.values()))
 

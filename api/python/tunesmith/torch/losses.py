@@ -59,7 +59,7 @@ BACKWARD = _CrossEntropy(
     layout=_layout,
     like="logits",
     results=["dlogits"],
-    contiguous=["targets", "lse_low", "dloss", "dlse"],
+    contiguous=["targets", "dloss", "lse_low", "dlse"],
 )
 
 
@@ -159,7 +159,7 @@ def _eager(return_lse: bool, recorded: bool, *options: Any) -> Launcher:
 
     def gradient(*saved: Any) -> torch.Tensor:
         logits, target, lse, lse_low, weight, dloss, dlse = saved
-        return BACKWARD.overload(logits, target, lse, lse_low, upstream(dloss, lse, options[0]), weight, dlse, *backward)
+        return BACKWARD.overload(logits, target, lse, upstream(dloss, lse, options[0]), lse_low, weight, dlse, *backward)
 
     recording = Gradient(1, 2, (0, 1, 4, 5, 2), gradient) if recorded else None
     return eager_launcher("cross_entropy", FORWARD.prepare(values), returned=2 if return_lse else 1, gradient=recording)
@@ -177,7 +177,7 @@ def _gradient(ctx: Any, dloss: torch.Tensor | None, dlse: torch.Tensor | None, _
     lse_low = lse_low if options.pop("lse_low") else None
     backward = BACKWARD.transformed if is_transformed() else BACKWARD.overload
     dloss = upstream(dloss, lse, options["reduction"])
-    dlogits = backward(logits, target, lse, lse_low, dloss, weight, dlse, *BACKWARD.values(**options))
+    dlogits = backward(logits, target, lse, dloss, lse_low, weight, dlse, *BACKWARD.values(**options))
     return dlogits, *[None] * (2 + len(FORWARD.options))
 
 

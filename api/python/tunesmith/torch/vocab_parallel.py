@@ -106,4 +106,4 @@ class _VocabParallel(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dloss: torch.Tensor) -> Any:
         logits, target, lse, lse_low = ctx.saved_tensors
-        return BACKWARD.overload(logits, target, lse, lse_low, dloss, *ctx.options), *[None] * 10
+        return BACKWARD.overload(logits, target, lse, dloss, lse_low, *ctx.options), *[None] * 10

@@ -64,8 +64,8 @@ struct CrossEntropyBackwardArrays {
   const void* logits = nullptr;
   const void* targets = nullptr;  ///< (rows), target dtype
   const void* lse = nullptr;      ///< (rows), from the forward operation or from combining shards
-  const void* lse_low = nullptr;  ///< (rows), from the same operation as lse; optional
   const void* dloss = nullptr;    ///< (1), or (rows) for Reduction::none unless Upstream::scalar
+  const void* lse_low = nullptr;  ///< (rows), from the same operation as lse; optional
   const void* nll = nullptr;      ///< (rows), from the same operation as lse; optional
   const void* weight = nullptr;   ///< (cols); optional
   const void* dlse = nullptr;     ///< (rows), gradient with respect to lse; optional

@@ -305,16 +305,16 @@ constexpr void describe(Self& p, const CrossEntropyBackwardArrays& arrays, Visit
                        .dtype = ce::number_of(p),
                        .shape = ce::row_shape(p),
                        .meaning = "log of the sum of exponentials of each row, from the forward operation"});
+  v.array(arrays.dloss, {.name = "dloss",
+                         .dtype = ce::number_of(p),
+                         .shape = p.dloss.value_or(usual) == Upstream::row ? ce::row_shape(p) : Dims<Extent>{fixed(1)},
+                         .meaning = "upstream gradient"});
   v.array(arrays.lse_low, {.name = "lse_low",
                            .dtype = ce::number_of(p),
                            .shape = ce::row_shape(p),
                            .present = p.lse_low,
                            .enabled_by = &p.lse_low,
                            .meaning = "log of the sum less lse, from the forward operation"});
-  v.array(arrays.dloss, {.name = "dloss",
-                         .dtype = ce::number_of(p),
-                         .shape = p.dloss.value_or(usual) == Upstream::row ? ce::row_shape(p) : Dims<Extent>{fixed(1)},
-                         .meaning = "upstream gradient"});
   v.array(arrays.nll, {.name = "nll",
                        .dtype = ce::number_of(p),
                        .shape = ce::row_shape(p),
