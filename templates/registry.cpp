@@ -11,6 +11,7 @@
 #include "templates/cross_entropy/op.h"
 #include "templates/cross_entropy/upstream_op.h"
 #include "templates/kv_append/op.h"
+#include "templates/linear_loss/op.h"
 #include "templates/matmul/op.h"
 #include "templates/op.h"
 #include "templates/rms_norm/op.h"
@@ -41,10 +42,27 @@ std::span<const Op* const> all_ops() {
   static const CopyOp copy;
   static const ScaleOp scale;
   static const MatmulOp matmul;
-  static const auto ops = std::to_array<const Op*>(
-      {&softmax, &log_softmax, &softmax_backward, &log_softmax_backward, &cross_entropy, &cross_entropy_backward,
-       &cross_entropy_shard, &cross_entropy_combine, &cross_entropy_divisor, &cross_entropy_upstream, &cross_entropy_reduce,
-       &rms_norm, &row_program, &attention, &attention_backward, &kv_append, &copy, &scale, &matmul});
+  static const LinearLossOp linear_loss;
+  static const auto ops = std::to_array<const Op*>({&softmax,
+                                                    &log_softmax,
+                                                    &softmax_backward,
+                                                    &log_softmax_backward,
+                                                    &cross_entropy,
+                                                    &cross_entropy_backward,
+                                                    &cross_entropy_shard,
+                                                    &cross_entropy_combine,
+                                                    &cross_entropy_divisor,
+                                                    &cross_entropy_upstream,
+                                                    &cross_entropy_reduce,
+                                                    &rms_norm,
+                                                    &row_program,
+                                                    &attention,
+                                                    &attention_backward,
+                                                    &kv_append,
+                                                    &copy,
+                                                    &scale,
+                                                    &matmul,
+                                                    &linear_loss});
   return ops;
 }
 

@@ -15,6 +15,7 @@ struct MatmulParams {
   const float* bias;         ///< (n), or nullptr: 0
   int64 a_row_stride, b_row_stride, c_row_stride;
   int m, n, k;
+  int c_columns;         ///< of c: n, or more, which an epilogue computes from sums of 0
   int m_tiles, n_tiles;  ///< of the clusters' tiles
   int group;             ///< rows of such tiles that are computed together, so that they share tiles of B in L2
 };

@@ -12,29 +12,43 @@ struct MatmulShape {
   bool factor, row_factors, bias;
 };
 
-/// c = factor row_factors[row] sum + bias[column]. The hook that others replace: a kernel that needs more of the
-/// accumulators has an epilogue of its own with the same functions.
+/// c = factor row_factors[row] sum + bias[column]. The default of the kernels' epilogues, which all have these members:
+///   Params                   parameters of the epilogue
+///   writes                   whether c is written
+///   skips(row, rows)         whether the tile of these rows is left as it is
+///   row(row, column)         the state of a row while a thread goes over its sums, the first of which is at `column`
+///   operator()(sum, state, offset)   the element of c, `offset` columns further; called for columns beyond the last one,
+///   too end<lanes>(state, tile)  after a row's last column of a tile; `lanes` neighbouring lanes share the row
 template <const MatmulShape& shape>
 class LinearEpilogue {
  public:
+  using Params = MatmulParams;
+  static constexpr bool writes = true;
+  struct Row {
+    float factor;
+    int column;
+  };
+
   __device__ __forceinline__ explicit LinearEpilogue(const MatmulParams& params) : params_(params) {
     if constexpr (shape.factor) factor_ = *params.factor;
   }
 
-  /// The factor of a row, which a thread reads once; 1 beyond the last.
-  __device__ __forceinline__ float of_row(int row) const {
+  __device__ __forceinline__ static bool skips(int, int) { return false; }
+  __device__ __forceinline__ Row row(int row, int column) const {
     float factor = factor_;
     if constexpr (shape.row_factors)
       if (row < params_.m) factor = multiply(factor, params_.row_factors[row]);
-    return factor;
+    return {factor, column};
   }
-  __device__ __forceinline__ float operator()(float sum, float of_row, int column) const {
+  __device__ __forceinline__ float operator()(float sum, const Row& row, int offset) const {
     float value = sum;
-    if constexpr (shape.factor || shape.row_factors) value = multiply(value, of_row);
+    if constexpr (shape.factor || shape.row_factors) value = multiply(value, row.factor);
     if constexpr (shape.bias)
-      if (column < params_.n) value = add(value, params_.bias[column]);
+      if (row.column + offset < params_.n) value = add(value, params_.bias[row.column + offset]);
     return value;
   }
+  template <int lanes>
+  __device__ __forceinline__ static void end(const Row&, int) {}
 
  private:
   const MatmulParams& params_;

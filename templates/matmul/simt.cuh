@@ -32,15 +32,16 @@ __device__ __forceinline__ void load_simt_tile(float* to, const void* matrix, in
   }
 }
 
-template <typename Element, typename Out, const MatmulShape& shape, const MatmulSimtConfig& config,
-          typename Epilogue = LinearEpilogue<shape>>
-__device__ __forceinline__ void matmul_simt(const MatmulParams& params) {
+template <typename Element, typename Out, const MatmulShape& shape, const MatmulSimtConfig& config, typename Epilogue>
+__device__ __forceinline__ void matmul_simt(const MatmulParams& params, const typename Epilogue::Params& epilogue_params) {
   constexpr int each = config.tile / 16, stride = config.tile + 1;
   auto* const shared_a = reinterpret_cast<float*>(dynamic_shared());
   float* const shared_b = shared_a + config.tile_k * stride;
   if (block_index() >= int64{params.m_tiles} * params.n_tiles) return;  // of a folded grid
   const MatmulTile tile = matmul_tile(params, static_cast<int>(block_index()));
   const int first_row = tile.row * config.tile, first_column = tile.column * config.tile;
+  const Epilogue epilogue(epilogue_params);
+  if (epilogue.skips(first_row, config.tile)) return;
   const int down = thread_index() / 16, across = thread_index() % 16;
   float sums[each][each];
 #pragma unroll
@@ -67,21 +68,20 @@ __device__ __forceinline__ void matmul_simt(const MatmulParams& params) {
     }
     sync_block();
   }
-  const Epilogue epilogue(params);
 #pragma unroll
   for (int i = 0; i < each; ++i) {
     const int row = first_row + down + 16 * i;
-    if (row >= params.m) continue;
-    const float of_row = epilogue.of_row(row);
+    auto state = epilogue.row(row, first_column + across);
 #pragma unroll
     for (int j = 0; j < each; ++j) {
+      float value = epilogue(sums[i][j], state, 16 * j);
       const int column = first_column + across + 16 * j;
-      if (column >= params.n) continue;
+      if (!Epilogue::writes || row >= params.m || column >= params.c_columns) continue;
       Out* const place = static_cast<Out*>(params.c) + row * params.c_row_stride + column;
-      float value = epilogue(sums[i][j], of_row, column);
       if constexpr (shape.accumulate) value = add(value, to_float(*place));
       *place = from_float<Out>(value);
     }
+    epilogue.template end<16>(state, tile.column);
   }
 }
 

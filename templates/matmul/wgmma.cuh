@@ -37,14 +37,15 @@ __device__ __forceinline__ void load_share(uint32 to, const TensorMap& map, uint
   }
 }
 
-template <typename Out, const MatmulShape& shape, const MatmulWgmmaConfig& config>
-__device__ __forceinline__ void matmul_produce(const MatmulWgmmaParams& params, uint32 shared) {
+template <typename Out, const MatmulShape& shape, const MatmulWgmmaConfig& config, typename Epilogue>
+__device__ __forceinline__ void matmul_produce(const MatmulWgmmaParams& params, const Epilogue& epilogue, uint32 shared) {
   using Tiles = MatmulWgmmaTiles<Out, config>;
   const MatmulPlace<config> place;
   const MatmulBarriers barriers = {shared + Tiles::barriers_at};
   const int tiles = params.product.m_tiles * params.product.n_tiles, steps = (params.product.k + Tiles::k - 1) / Tiles::k;
   Stage<config.stages> stage;
   for (int number = place.first(); number < tiles; number += place.step()) {
+    if (place.template skips<Tiles::tile_m>(params.product, epilogue, number)) continue;
     const MatmulTile tile = place.tile(params.product, number);
     const int row = tile.row * Tiles::tile_m + place.in_n * Tiles::a_share;
     const int column = tile.column * Tiles::tile_n + place.in_m * Tiles::b_share;
@@ -67,15 +68,16 @@ class MatmulConsumer {
  public:
   using Tiles = MatmulWgmmaTiles<Out, config>;
 
-  __device__ __forceinline__ MatmulConsumer(const MatmulWgmmaParams& params, uint32 shared, int group)
-      : params_(params), shared_(shared), group_(group), barriers_{shared + Tiles::barriers_at} {}
+  __device__ __forceinline__ MatmulConsumer(const MatmulWgmmaParams& params, const Epilogue& epilogue, uint32 shared,
+                                            int group)
+      : params_(params), epilogue_(epilogue), shared_(shared), group_(group), barriers_{shared + Tiles::barriers_at} {}
 
   __device__ __forceinline__ void run() {
     const MatmulPlace<config> place;
     const int tiles = params_.product.m_tiles * params_.product.n_tiles;
     const int steps = (params_.product.k + Tiles::k - 1) / Tiles::k;
-    const Epilogue epilogue(params_.product);
     for (int number = place.first(); number < tiles; number += place.step()) {
+      if (place.template skips<Tiles::tile_m>(params_.product, epilogue_, number)) continue;
       const MatmulTile tile = place.tile(params_.product, number);
       float sums[config.blocks_m][config.tile_n / 2];
       int released = stage_.index;
@@ -91,7 +93,7 @@ class MatmulConsumer {
       }
       wait_for_sums(sums);
       release(released);
-      write(epilogue, sums, tile);
+      write(sums, tile);
     }
     store_wait<0>();
   }
@@ -137,8 +139,7 @@ class MatmulConsumer {
   }
 
   /// Writes the tile, 16 rows and 128 bytes of columns at a time. Each warp has two such slabs in shared memory.
-  __device__ __forceinline__ void write(const Epilogue& epilogue, float (&sums)[config.blocks_m][config.tile_n / 2],
-                                        const MatmulTile& tile) {
+  __device__ __forceinline__ void write(float (&sums)[config.blocks_m][config.tile_n / 2], const MatmulTile& tile) {
     constexpr int columns = Tiles::slab_columns;
     const int warp = warp_index() % 4, lane = lane_index();
     const uint32 slabs = shared_ + Tiles::c_at + (group_ * 4 + warp) * (Tiles::slabs * Tiles::slab_bytes);
@@ -146,24 +147,30 @@ class MatmulConsumer {
 #pragma unroll
     for (int i = 0; i < config.blocks_m; ++i) {
       const int first_row = tile.row * Tiles::tile_m + group_ * Tiles::rows + i * 64 + warp * 16;
-      const float upper = epilogue.of_row(first_row + lane / 4), lower = epilogue.of_row(first_row + lane / 4 + 8);
+      auto upper = epilogue_.row(first_row + lane / 4, first_column + lane % 4 * 2);
+      auto lower = epilogue_.row(first_row + lane / 4 + 8, first_column + lane % 4 * 2);
 #pragma unroll
       for (int slab = 0; slab < Tiles::tile_n / columns; ++slab) {
+        float values[columns / 2];
+#pragma unroll
+        for (int j = 0; j < columns / 2; ++j) {
+          const float sum = sums[i][slab * (columns / 2) + j];
+          const int offset = slab * columns + j / 4 * 8 + j % 2;
+          if (j / 2 % 2 == 0)
+            values[j] = epilogue_(sum, upper, offset);
+          else
+            values[j] = epilogue_(sum, lower, offset);
+        }
+        if constexpr (!Epilogue::writes) continue;
         const uint32 to = slabs + slot_ * Tiles::slab_bytes;
         slot_ = slot_ + 1 == Tiles::slabs ? 0 : slot_ + 1;   // across tiles, which may have an odd number of slabs
         if (lane == 0) store_wait_read<Tiles::slabs - 1>();  // the store of this slab before
         sync_warp();
-        float values[columns / 2];
-#pragma unroll
-        for (int j = 0; j < columns / 2; ++j) {
-          const int column = first_column + slab * columns + j / 4 * 8 + lane % 4 * 2 + j % 2;
-          values[j] = epilogue(sums[i][slab * (columns / 2) + j], j / 2 % 2 == 0 ? upper : lower, column);
-        }
         stage(to, lane, values);
         fence_async_shared();
         sync_warp();
         if (lane == 0) {
-          if (first_row < params_.product.m && first_column + slab * columns < params_.product.n) {
+          if (first_row < params_.product.m && first_column + slab * columns < params_.product.c_columns) {
             if constexpr (shape.accumulate)
               add_tile(params_.c, to, first_column + slab * columns, first_row, 0, 0);
             else
@@ -172,6 +179,8 @@ class MatmulConsumer {
           store_commit();
         }
       }
+      epilogue_.template end<4>(upper, tile.column);
+      epilogue_.template end<4>(lower, tile.column);
     }
   }
 
@@ -203,6 +212,7 @@ class MatmulConsumer {
   }
 
   const MatmulWgmmaParams& params_;
+  const Epilogue& epilogue_;
   const uint32 shared_;
   const int group_;
   const MatmulBarriers barriers_;
@@ -210,14 +220,16 @@ class MatmulConsumer {
   int slot_ = 0;
 };
 
-template <typename Element, typename Out, const MatmulShape& shape, const MatmulWgmmaConfig& config,
-          typename Epilogue = LinearEpilogue<shape>>
-__device__ __forceinline__ void matmul_wgmma(const MatmulWgmmaParams& params) {
+template <typename Element, typename Out, const MatmulShape& shape, const MatmulWgmmaConfig& config, typename Epilogue>
+__device__ __forceinline__ void matmul_wgmma(const MatmulWgmmaParams& params,
+                                             const typename Epilogue::Params& epilogue_params) {
   using Tiles = MatmulWgmmaTiles<Out, config>;
   const uint32 shared = shared_address(dynamic_shared());
   const MatmulBarriers barriers = {shared + Tiles::barriers_at};
   if (thread_index() == 0) {
-    for (const TensorMap* map : {&params.a, &params.b, &params.c}) prefetch_tensor_map(*map);
+    prefetch_tensor_map(params.a);
+    prefetch_tensor_map(params.b);
+    if constexpr (Epilogue::writes) prefetch_tensor_map(params.c);
     for (int stage = 0; stage < config.stages; ++stage) {
       barrier_init(barriers.full(stage), 1);
       barrier_init(barriers.empty(stage), Tiles::warps * Tiles::cluster);
@@ -229,14 +241,15 @@ __device__ __forceinline__ void matmul_wgmma(const MatmulWgmmaParams& params) {
   else
     sync_block();
 
+  const Epilogue epilogue(epilogue_params);
   // Make it visibly uniform within the warp for the compiler.
   const int group = shuffle(warp_index() / 4, 0);
   if (group == 0) {
     if constexpr (config.consumers > 1) give_registers<24>();
-    if (warp_index() == 0 && elect_one()) matmul_produce<Out, shape, config>(params, shared);
+    if (warp_index() == 0 && elect_one()) matmul_produce<Out, shape, config>(params, epilogue, shared);
   } else {
     if constexpr (config.consumers > 1) take_registers<240>();
-    MatmulConsumer<Element, Out, shape, config, Epilogue>(params, shared, group - 1).run();
+    MatmulConsumer<Element, Out, shape, config, Epilogue>(params, epilogue, shared, group - 1).run();
   }
   // No block may end while another one of the cluster may still copy to it or arrive at its barriers.
   if constexpr (Tiles::cluster > 1) {

@@ -60,6 +60,12 @@ struct MatmulPlace {
     const MatmulTile shared = matmul_tile(params, number);
     return {shared.row * config.cluster_m + in_m, shared.column * config.cluster_n + in_n};
   }
+  /// Returns whether the cluster's tile is left as it is: the same for all of its threads.
+  template <int tile_m, typename Epilogue>
+  __device__ __forceinline__ static bool skips(const MatmulParams& params, const Epilogue& epilogue, int number) {
+    constexpr int rows = tile_m * config.cluster_m;
+    return epilogue.skips(matmul_tile(params, number).row * rows, rows);
+  }
   /// The blocks with the same rows, and those with the same columns, as bits.
   __device__ __forceinline__ uint32 row_mates() const { return ((1u << config.cluster_n) - 1) << (in_m * config.cluster_n); }
   __device__ __forceinline__ uint32 column_mates() const {

@@ -1,0 +1,241 @@
+// The loss of a linear layer's outputs, which are never stored: a matrix product whose epilogue writes exponentials.
+//
+//   start      c[t] = logit of t's target + 32, one dot product per token
+//   product    E[t,v] = exp(logit[t,v] - c[t]) in 16 bits; for each tile, the sum of E without the target's, in float32 and
+//              before rounding, and the largest logit
+//   finish     S = the sum of all E;  lse = c + log S;  loss = lse - logit of the target [+ z_loss lse^2]
+//              E[t,target] = -(S - E[t,target]);  row_factors[t] = g / S;  scaled_hidden = row_factors hidden
+//
+// The gradient of the logits is row_factors[t] E[t,v], so that
+//
+//   dhidden = row_factors (E weight),   dweight = E^T scaled_hidden
+//
+// take no pass over the logits. With bfloat16's range, any origin c within 80 of the maximum serves. The loss of a target
+// whose logit is farther below the maximum overflows the sum: `repeat` and `finish_again` then compute its group of tokens
+// again with the maximum as the origin, and end at once if there are none.
+//
+// References: Wijmans et al., "Cut Your Losses in Large-Vocabulary Language Models", 2024 (no stored logits); Milakov and
+// Gimelshein, "Online normalizer calculation for softmax", 2018.
+#pragma once
+
+#include "cross_entropy/cross_entropy.cuh"
+#include "device/group.cuh"
+#include "device/logarithm.cuh"
+#include "device/vector.cuh"
+#include "linear_loss/params.cuh"
+
+namespace tunesmith {
+
+struct LinearLossShape {
+  int vector;     ///< elements of hidden and weight that a thread loads at once
+  bool gradient;  ///< writes E, row_factors and scaled_hidden
+  Upstream upstream;
+  bool nll;
+  CrossEntropyOptions options;  ///< scaled, softcap, z_loss
+};
+
+constexpr int linear_loss_threads = 256;
+/// How far a target's logit lies below the origin: exponentials of logits from 55 below the target to 95 above it are in
+/// range.
+constexpr float linear_loss_headroom = 32.0f;
+/// A larger sum says that exponentials may have overflowed, or will in the products with weight and hidden.
+constexpr float linear_loss_most = 0x1p+92f;
+
+template <typename T>
+__device__ __forceinline__ T* linear_loss_array(const LinearLossParams& params, int64 at) {
+  return reinterpret_cast<T*>(params.workspace + at);
+}
+
+/// Scale and soft cap of the logits.
+template <const LinearLossShape& shape>
+struct LinearLossScale : LogitScale<shape.options> {
+  __device__ __forceinline__ static CrossEntropyParams only_scales(const LinearLossParams& params) {
+    CrossEntropyParams scales = {};
+    scales.scale = params.scale;
+    scales.softcap = params.softcap;
+    scales.inverse_softcap = params.inverse_softcap;
+    return scales;
+  }
+  __device__ __forceinline__ explicit LinearLossScale(const LinearLossParams& params)
+      : LogitScale<shape.options>(only_scales(params)) {}
+};
+
+/// The epilogue of the product: see LinearEpilogue. `again`: only groups that finish has marked.
+template <typename TargetType, const LinearLossShape& shape, bool again>
+class ExponentialEpilogue {
+ public:
+  using Params = LinearLossParams;
+  static constexpr bool writes = shape.gradient;
+  struct Row {
+    float origin;
+    float limit;  ///< of E: keeps it finite, and 0 for tokens without a gradient
+    float sum, largest;
+    int target;   ///< columns from the thread's first one
+    int columns;  ///< that exist, from the thread's first one
+    int row;
+  };
+
+  __device__ __forceinline__ explicit ExponentialEpilogue(const LinearLossParams& params)
+      : params_(params), scale_(params) {}
+
+  __device__ __forceinline__ bool skips(int row, int) const {
+    if constexpr (!again) return false;
+    return linear_loss_array<int>(params_, params_.repeats_at)[row / params_.group_rows] == 0;
+  }
+
+  __device__ __forceinline__ Row row(int row, int column) const {
+    Row state = {0.0f, 0.0f, 0.0f, Maximum::identity(), -1, params_.matmul.product.n - column, row};
+    if (row >= params_.matmul.product.m) return state;
+    const Target<TargetType> target(params_, row, params_.vocab_size);
+    state.origin = linear_loss_array<float>(params_, params_.origins_at)[row];
+    state.limit = target.counts() ? 0x1.fep+127f : 0.0f;
+    if (target.column >= 0) state.target = static_cast<int>(target.column) - column;
+    return state;
+  }
+
+  __device__ __forceinline__ float operator()(float sum, Row& state, int offset) const {
+    const bool exists = offset < state.columns;
+    const float logit = exists ? scale_(sum) : Maximum::identity();
+    float exponential = exp2_approx(multiply(subtract(logit, state.origin), ExponentScale().high));
+    state.largest = maximum(state.largest, logit);
+    if (offset == state.target)
+      linear_loss_array<float>(params_, params_.target_logits_at)[state.row] = logit;
+    else
+      state.sum = add(state.sum, exponential);
+    if constexpr (writes && !LinearLossScale<shape>::plain) exponential = multiply(exponential, scale_.slope(logit));
+    return -maximum(-exponential, -state.limit);
+  }
+
+  template <int lanes>
+  __device__ __forceinline__ void end(const Row& state, int tile) const {
+    const float sum = reduce_lanes<lanes>(state.sum, Sum()), largest = reduce_lanes<lanes>(state.largest, LargerNumber());
+    if (lane_index() % lanes == 0 && state.row < params_.matmul.product.m && tile < params_.tiles)
+      linear_loss_array<LinearLossPartial>(params_, params_.partials_at)[int64{state.row} * params_.tiles + tile] = {
+          sum, largest};
+  }
+
+ private:
+  /// The maximum of numbers that may be NaN, which the sums have, too.
+  struct LargerNumber {
+    __device__ __forceinline__ float operator()(float a, float b) const { return maximum(a, b); }
+  };
+
+  const LinearLossParams& params_;
+  const LinearLossScale<shape> scale_;
+};
+
+/// Computes the origins: a warp per token.
+template <typename Element, typename TargetType, const LinearLossShape& shape>
+__device__ __forceinline__ void linear_loss_start(const LinearLossParams& params) {
+  const MatmulParams& product = params.matmul.product;
+  constexpr int warps = linear_loss_threads / 32, vector = shape.vector;
+  const int64 row = block_index() * warps + warp_index();
+  const int64 thread = block_index() * linear_loss_threads + thread_index();
+  if (thread < params.groups) linear_loss_array<int>(params, params.repeats_at)[thread] = 0;
+  if (row >= product.m) return;
+  const Target<TargetType> target(params, row, params.vocab_size);
+  // Any class serves a token without a target, whose lse is computed.
+  const int64 column = target.column >= 0 ? target.column : 0;
+  const Element* const hidden = static_cast<const Element*>(product.a) + row * product.a_row_stride;
+  const Element* const weight = static_cast<const Element*>(product.b) + column * product.b_row_stride;
+  float sum = 0.0f;
+  for (int k = lane_index() * vector; k < product.k; k += 32 * vector) {
+    float x[vector], w[vector];
+    load_whole<Element, vector, LoadHint::plain>(hidden, k).unpack(x);
+    load_whole<Element, vector, LoadHint::plain>(weight, k).unpack(w);
+#pragma unroll
+    for (int j = 0; j < vector; ++j) sum = fused_multiply_add(x[j], w[j], sum);
+  }
+  sum = reduce_lanes<32>(sum, Sum());
+  if (lane_index() == 0) {
+    const float logit = LinearLossScale<shape>(params)(sum);
+    linear_loss_array<float>(params, params.origins_at)[row] = add(logit, linear_loss_headroom);
+  }
+}
+
+/// Computes losses and what the products need: a block per token. `again`: only for groups whose product was repeated.
+template <typename Element, typename TargetType, const LinearLossShape& shape, bool again>
+__device__ __forceinline__ void linear_loss_finish(const LinearLossParams& params) {
+  const MatmulParams& product = params.matmul.product;
+  const int64 row = block_index();
+  if (row >= product.m) return;
+  int* const repeats = &linear_loss_array<int>(params, params.repeats_at)[row / params.group_rows];
+  if constexpr (again)
+    if (*repeats == 0) return;
+
+  const auto* const partials = linear_loss_array<LinearLossPartial>(params, params.partials_at) + row * params.tiles;
+  FloatPair rest_of_sum = {};
+  float largest = Maximum::identity();
+  for (int tile = thread_index(); tile < params.tiles; tile += linear_loss_threads) {
+    const LinearLossPartial partial = partials[tile];
+    rest_of_sum = SumOfTwoFloats()(rest_of_sum, {partial.sum, 0.0f});
+    largest = maximum_or_nan(largest, partial.largest);
+  }
+  BlockGroup<linear_loss_threads> group(nullptr, 0);
+  const float rest = rounded(group.template reduce<0>(rest_of_sum, SumOfTwoFloats()));
+  largest = group.template reduce<1>(largest, Maximum());
+
+  const Target<TargetType> target(params, row, params.vocab_size);
+  float* const origin_of_row = linear_loss_array<float>(params, params.origins_at) + row;
+  const float origin = *origin_of_row;
+  const float target_logit =
+      target.column >= 0 ? linear_loss_array<float>(params, params.target_logits_at)[row] : Maximum::identity();
+  const float of_target = exp2_approx(multiply(subtract(target_logit, origin), ExponentScale().high));
+  const float sum = add(rest, of_target);
+  if constexpr (!again) {
+    if (!(sum < linear_loss_most)) {  // or NaN
+      sync_block();                   // all threads have read the origin
+      if (thread_index() == 0) {
+        *origin_of_row = largest;
+        *repeats = 1;
+      }
+      return;
+    }
+  }
+
+  const float log_sum =
+      sum < 0.5f ? -log_of_one_plus(subtract(divide(1.0f, sum), 1.0f)) : log_of_one_plus(subtract(sum, 1.0f));
+  const float lse = add(origin, log_sum);
+  // Without cancellation if the target has most of the sum.
+  const float nll =
+      rest < of_target ? log_of_one_plus(divide(rest, of_target)) : add(subtract(origin, target_logit), log_sum);
+  const float z_loss = shape.options.z_loss ? multiply(params.z_factor, multiply(lse, lse)) : 0.0f;
+  const auto of_loss = [&](float value) { return target.ignored ? 0.0f : target.bad ? float_of(nan_bits) : value; };
+  if (thread_index() == 0) {
+    params.loss[row] = of_loss(add(nll, z_loss));
+    params.lse[row] = lse;
+    if constexpr (shape.options.z_loss) params.z_loss[row] = of_loss(z_loss);
+    if constexpr (shape.nll) params.nll[row] = of_loss(nll);
+  }
+  if constexpr (!shape.gradient) return;
+
+  const float upstream = shape.upstream == Upstream::none ? 1.0f : params.dloss[shape.upstream == Upstream::row ? row : 0];
+  // The gradient of a logit is upstream (slope p - [is target]), with slope = 1 + 2 z_loss lse.
+  const float slope = shape.options.z_loss ? fused_multiply_add(multiply(2.0f, params.z_factor), lse, 1.0f) : 1.0f;
+  // E of the target then is sum (p - 1 / slope). A slope near 0 would make that overflow; at 2^-60, the others vanish.
+  const float safe_slope = slope < 0x1p-60f && slope > -0x1p-60f ? 0x1p-60f : slope;
+  const float factor = target.counts() ? multiply(upstream, divide(safe_slope, sum)) : 0.0f;
+  if (thread_index() == 0) {
+    params.row_factors[row] = factor;
+    if (target.counts()) {
+      float of_class = -rest;
+      if constexpr (shape.options.z_loss)
+        of_class = fused_multiply_add(sum, divide(subtract(safe_slope, 1.0f), safe_slope), of_class);
+      if constexpr (!LinearLossScale<shape>::plain)
+        of_class = multiply(of_class, LinearLossScale<shape>(params).slope(target_logit));
+      static_cast<Element*>(product.c)[row * product.c_row_stride + target.column] = from_float<Element>(of_class);
+    }
+  }
+  constexpr int vector = shape.vector;
+  const Element* const hidden = static_cast<const Element*>(product.a) + row * product.a_row_stride;
+  Element* const scaled = static_cast<Element*>(params.scaled_hidden) + row * product.k;
+  for (int k = thread_index() * vector; k < product.k; k += linear_loss_threads * vector) {
+    float values[vector];
+    load_whole<Element, vector, LoadHint::plain>(hidden, k).unpack(values);
+#pragma unroll
+    for (int j = 0; j < vector; ++j) values[j] = factor == 0.0f ? 0.0f : multiply(values[j], factor);
+    store_whole<Element, vector, StoreHint::plain>(scaled, k, values);
+  }
+}
+
+}  // namespace tunesmith
