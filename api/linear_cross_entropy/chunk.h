@@ -1,8 +1,8 @@
 #pragma once
-// The kernels and matrix products of a chunk of linear cross-entropy. Internal.
+// A chunk of tokens of linear cross-entropy: its prepared kernels and matrix products, and their launch. Internal.
 
 #include <memory>
-#include <optional>
+#include <utility>
 
 #include "api/linear_cross_entropy/chunks.h"
 #include "jit/matmul.h"
@@ -10,25 +10,51 @@
 
 namespace tunesmith {
 
-/// A product that is summed over the chunks.
-struct SummedMatmul {
-  std::unique_ptr<PreparedMatmul> first;  ///< of the first chunk
-  std::unique_ptr<PreparedMatmul> later;  ///< adds to c; null if beta is in device memory or there are no later chunks
-
-  const PreparedMatmul& of_chunk(bool is_first) const { return is_first || later == nullptr ? *first : *later; }
+/// What a launch passes to its chunks.
+struct LinearLaunch {
+  const LinearCrossEntropyArrays& arrays;
+  const float* scale;       ///< factor of all gradients (1)
+  const float *zero, *one;  ///< (1)
+  const std::byte* ones;    ///< (chunk_tokens), with dbias
+  std::byte* workspace;
+  Stream stream;
 };
 
-/// The kernels and products of chunks of one size.
-struct LinearChunk {
-  Plan cross_entropy;                          ///< losses and, without dlse, the gradient of the logits
-  std::optional<Plan> cross_entropy_backward;  ///< with dlse: the gradient of the logits
-  std::unique_ptr<PreparedMatmul> logits, dhidden;
-  SummedMatmul dweight, dbias;
+/// Immutable and thread-safe.
+class LinearChunk {
+ public:
+  virtual ~LinearChunk() = default;
+  LinearChunk(const LinearChunk&) = delete;
+  LinearChunk& operator=(const LinearChunk&) = delete;
+
+  /// Launches the chunk that begins with token `first`.
+  virtual void launch(const LinearLaunch& launch, std::int64_t first) const = 0;
+  /// Returns the kernels of the losses.
+  const Plan& loss() const noexcept { return loss_; }
+
+ protected:
+  LinearChunk(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, Plan loss)
+      : problem_(problem), chunks_(chunks), loss_(std::move(loss)) {}
+
+  const LinearCrossEntropyProblem problem_;
+  const LinearChunks chunks_;
+  const Plan loss_;
 };
 
-/// Prepares chunks of `rows` tokens. `options` apply to cross_entropy. In Mode::tune, matrix products are measured, but for
-/// the last, shorter chunk.
-LinearChunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCrossEntropyProblem& problem,
-                          const LinearChunks& chunks, std::int64_t rows, const PrepareOptions& options);
+/// Prepare chunks of `rows` tokens: one stores the logits of a chunk, the other one does not (templates/linear_loss).
+/// `options` apply to the losses. In Mode::tune, matrix products are measured.
+std::unique_ptr<const LinearChunk> prepare_stored_chunk(Engine& engine, MatmulLibrary& matmul,
+                                                        const LinearCrossEntropyProblem& problem, const LinearChunks& chunks,
+                                                        std::int64_t rows, const PrepareOptions& options);
+std::unique_ptr<const LinearChunk> prepare_fused_chunk(Engine& engine, const LinearCrossEntropyProblem& problem,
+                                                       const LinearChunks& chunks, std::int64_t rows,
+                                                       const PrepareOptions& options);
+
+/// Returns the address of a chunk's rows; nullptr if the array is null.
+template <typename T>
+T* part(T* array, std::int64_t elements, std::int64_t element_bytes) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const std::byte, std::byte>;
+  return array == nullptr ? nullptr : reinterpret_cast<T*>(reinterpret_cast<Byte*>(array) + elements * element_bytes);
+}
 
 }  // namespace tunesmith

@@ -47,14 +47,30 @@ bool scales_dlogits(const LinearCrossEntropyProblem& problem) noexcept {
   return has_gradient(problem) && has_factor && !problem.dlse && problem.dtype != DType::f16;
 }
 
+std::int64_t used_alignment(std::int64_t alignment) noexcept { return std::min<std::int64_t>(alignment, 16); }
+
+std::int64_t aligned_rows(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks,
+                          std::int64_t of_matrix) noexcept {
+  std::int64_t alignment = used_alignment(of_matrix);
+  const std::int64_t bytes = chunks.chunk_tokens * problem.hidden_size * size_of(problem.dtype);
+  while (chunks.chunks > 1 && bytes % alignment != 0) alignment /= 2;
+  return alignment;
+}
+
 LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul_workspace_bytes) {
   constexpr std::int64_t line = 256;
   const bool separate = has_separate_dlogits(problem);
   LinearChunks chunks;
   chunks.matmul_bytes = std::min(matmul_workspace_bytes, static_cast<std::size_t>(problem.memory_bytes) / 16 / line * line);
   chunks.row_stride = rounded_up(problem.vocab_size, 64);
-  const std::int64_t logits_row = chunks.row_stride * size_of(problem.f32_logits ? DType::f32 : problem.dtype);
+  const bool stores_logits = !problem.fused || has_gradient(problem);
+  const std::int64_t logits_row =
+      stores_logits ? chunks.row_stride * size_of(problem.f32_logits ? DType::f32 : problem.dtype) : 0;
   const std::int64_t dlogits_row = separate ? chunks.row_stride * size_of(problem.dtype) : 0;
+  const bool scales_hidden = problem.fused && has_gradient(problem);
+  const std::int64_t hidden_row = scales_hidden ? problem.hidden_size * size_of(problem.dtype) + 4 : 0;
+  // In the workspace of the loss's plan: a sum and a maximum for each tile of logits.
+  const std::int64_t partials_row = problem.fused ? 8 * ((problem.vocab_size + 255) / 256) : 0;
 
   const bool reduced = problem.reduction != Reduction::none;
   const std::int64_t losses = reduced ? rounded_up(problem.tokens * 4, line) : 0;
@@ -66,7 +82,7 @@ LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul
       3 * line + weights + losses + z_losses + dlse + dloss + static_cast<std::int64_t>(chunks.matmul_bytes);
   const auto bytes_of = [&](std::int64_t tokens) {
     return fixed + (problem.dlse ? 2 : 1) * rounded_up(tokens * 4, line) + rounded_up(tokens * logits_row, line) +
-           tokens * dlogits_row;
+           tokens * (dlogits_row + hidden_row + partials_row) + (scales_hidden ? 2 * line : 0);
   };
 
   if (problem.chunk_tokens > 0) {
@@ -75,8 +91,8 @@ LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul
     if (bytes_of(1) > problem.memory_bytes)
       throw Error(ErrorCode::invalid_argument, "memory_bytes is ", problem.memory_bytes, "; allowed: at least ", bytes_of(1),
                   ", the workspace of one token");
-    const std::int64_t per_token = (problem.dlse ? 8 : 4) + logits_row + dlogits_row;
-    const std::int64_t most = std::max<std::int64_t>((problem.memory_bytes - fixed - 3 * line) / per_token, 1);
+    const std::int64_t per_token = (problem.dlse ? 8 : 4) + logits_row + dlogits_row + hidden_row + partials_row;
+    const std::int64_t most = std::max<std::int64_t>((problem.memory_bytes - fixed - 5 * line) / per_token, 1);
     chunks.chunk_tokens = even_chunk(std::max<std::int64_t>(problem.tokens, 1), most);
   }
   chunks.chunks = (problem.tokens + chunks.chunk_tokens - 1) / chunks.chunk_tokens;
@@ -98,6 +114,10 @@ LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul
   chunks.dlse = place(dlse);
   chunks.lse = place(chunks.chunk_tokens * 4);
   chunks.nll = problem.dlse ? place(chunks.chunk_tokens * 4) : 0;
+  if (scales_hidden) {
+    chunks.row_factors = place(chunks.chunk_tokens * 4);
+    chunks.scaled_hidden = place(chunks.chunk_tokens * problem.hidden_size * size_of(problem.dtype));
+  }
   chunks.matmul = place(static_cast<std::int64_t>(chunks.matmul_bytes));
   chunks.logits = place(chunks.chunk_tokens * logits_row);
   chunks.dlogits = separate ? place(chunks.chunk_tokens * dlogits_row) : chunks.logits;

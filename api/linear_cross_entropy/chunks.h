@@ -21,11 +21,13 @@ struct LinearChunks {
   std::size_t losses = 0, z_losses = 0;         ///< f32 (tokens) each, for mean and sum
   std::size_t dloss = 0, dlse = 0;              ///< f32 (1) or (tokens), and (tokens): divided by factor, with dlse
   std::size_t lse = 0;                          ///< f32 (chunk_tokens), used if the caller does not request lse
+  std::size_t row_factors = 0;                  ///< f32 (chunk_tokens), if fused
+  std::size_t scaled_hidden = 0;                ///< dtype (chunk_tokens, hidden_size), if fused
   std::size_t nll = 0;                          ///< the same for nll, with dlse
   std::size_t matmul = 0, matmul_bytes = 0;     ///< workspace of the matrix products and its size
-  std::size_t logits = 0;
-  std::size_t dlogits = 0;  ///< the same as logits unless those are f32 and the gradient is not
-  std::size_t bytes = 0;    ///< total size
+  std::size_t logits = 0;                       ///< if fused, their exponentials
+  std::size_t dlogits = 0;                      ///< the same as logits unless those are f32 and the gradient is not
+  std::size_t bytes = 0;                        ///< total size
 };
 
 /// Reports whether a launch computes the gradient of the logits.
@@ -44,6 +46,13 @@ bool has_scaled_weight(const LinearCrossEntropyProblem& problem) noexcept;
 /// Reports whether the gradient of the logits includes the upstream gradient and the divisor of the mean, so that the matrix
 /// products have the factor 1. In f16 it would underflow; the products multiply with the factor.
 bool scales_dlogits(const LinearCrossEntropyProblem& problem) noexcept;
+
+/// Returns the alignment that a product uses: no access is wider than 16 bytes.
+std::int64_t used_alignment(std::int64_t alignment) noexcept;
+
+/// Returns the alignment of a chunk's rows of a matrix (tokens, hidden_size): a chunk starts where the previous one ends.
+std::int64_t aligned_rows(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks,
+                          std::int64_t of_matrix) noexcept;
 
 /// Computes the chunks. Matrix products get at most `matmul_workspace_bytes`, and at most a sixteenth of memory_bytes.
 /// Throws Error(invalid_argument) if a chunk of one token exceeds memory_bytes.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "templates/matmul/wgmma_params.cuh"
 #include "tunesmith/error.h"
 
 namespace tunesmith::matmul {

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "templates/folded_grid.h"
+#include "templates/matmul/wgmma_params.cuh"
 #include "templates/source_text.h"
 #include "tunesmith/error.h"
 

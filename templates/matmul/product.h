@@ -7,9 +7,12 @@
 #include <optional>
 
 #include "templates/config_values.h"
-#include "templates/matmul/wgmma_params.cuh"
 #include "templates/op.h"
 #include "tunesmith/description.h"
+
+namespace tunesmith {
+struct MatmulParams;
+}  // namespace tunesmith
 
 namespace tunesmith::matmul {
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -88,6 +89,64 @@ TEST_F(LinearCrossEntropyHost, SupportsEveryOptionOfTheLoss) {
       change(problem);
       expect_right(problem, 4e-6);
     }
+}
+
+TEST_F(LinearCrossEntropyHost, FusedAgreesWithFloat64) {
+  using Change = std::function<void(LinearCrossEntropyProblem&)>;
+  const std::pair<const char*, Change> changes[] = {{"no options", [](auto&) {}},
+                                                    {"ignore_index, i32 targets",
+                                                     [](auto& p) {
+                                                       p.ignore_index = 5;
+                                                       p.target_dtype = DType::i32;
+                                                     }},
+                                                    {"z_loss, nll",
+                                                     [](auto& p) {
+                                                       p.z_loss = 0.03;
+                                                       p.nll = true;
+                                                     }},
+                                                    {"scale, softcap",
+                                                     [](auto& p) {
+                                                       p.scale = 0.4;
+                                                       p.softcap = 3;
+                                                     }},
+                                                    {"dloss, f32_dweight", [](auto& p) { p.dloss = p.f32_dweight = true; }},
+                                                    {"dweight only", [](auto& p) { p.dhidden = false; }},
+                                                    {"no gradient", [](auto& p) { p.dhidden = p.dweight = false; }}};
+  for (std::size_t i = 0; i < 3 * std::size(changes); ++i) {  // every option with every reduction
+    const auto& [option, change] = changes[i / 3];
+    LinearCrossEntropyProblem problem = problem_of((i + i / 3) % 3 == 0 ? DType::f32 : DType::bf16);
+    problem.fused = true;
+    problem.reduction = std::array{Reduction::mean, Reduction::sum, Reduction::none}.at(i % 3);
+    change(problem);
+    SCOPED_TRACE(std::string(option) + ", " + std::string(name(problem.dtype)) + ", reduction " + std::to_string(i % 3));
+    // The exponentials, the scaled hidden and the gradients are rounded, dweight once a chunk; but no logits.
+    expect_right(problem, problem.dtype == DType::f32 ? 4e-6 : 2e-2);
+  }
+  LinearCrossEntropyProblem problem = problem_of(DType::bf16);
+  problem.fused = true;
+  const LinearInputs inputs = test::linear_inputs(problem);
+  const LinearOutputs found = run(problem, inputs), expected = test::reference(inputs);
+  EXPECT_LT(test::distance(found.lse, expected.lse), 1e-6);
+  EXPECT_LT(test::distance(found.loss, expected.loss), 1e-6);
+  problem.fused = false;
+  EXPECT_GT(test::distance(run(problem, inputs).lse, expected.lse), 1e-5) << "rounded logits are as accurate";
+}
+
+TEST_F(LinearCrossEntropyHost, FusedLossesOfAnyMagnitude) {
+  LinearCrossEntropyProblem problem = problem_of(DType::bf16);
+  problem.fused = true;
+  for (const double scale : {0.01, 10.0, 40.0, 1000.0}) {  // logits from 0.2 to 20000: losses of 0 and of thousands
+    SCOPED_TRACE("scale " + std::to_string(scale));
+    problem.scale = scale;
+    const LinearInputs inputs = test::linear_inputs(problem);
+    LinearOutputs expected = test::reference(inputs), found = run(problem, inputs);
+    test::expect_near(found, expected, 1e-2);
+    EXPECT_LT(test::distance(found.lse, expected.lse), 1e-6);
+  }
+  problem.scale = 1;
+  problem.tokens = 0;
+  const LinearInputs none = test::linear_inputs(problem);
+  EXPECT_EQ(run(problem, none).dweight, std::vector<double>(75 * 16, 0.0));
 }
 
 TEST_F(LinearCrossEntropyHost, BiasAndItsGradientAgreeWithFloat64) {
@@ -227,10 +286,13 @@ TEST_F(LinearCrossEntropyHost, AllTokensIgnored) {
   problem.chunk_tokens = 9;
   LinearInputs inputs = test::linear_inputs(problem);
   for (std::int64_t t = 0; t < problem.tokens; ++t) write_integer(DType::i64, inputs.targets.data(), t, -100);
-  const LinearOutputs outputs = run(problem, inputs);
-  EXPECT_TRUE(std::isnan(outputs.loss[0])) << "the mean of no tokens";
-  EXPECT_EQ(outputs.dhidden, std::vector<double>(outputs.dhidden.size(), 0));
-  EXPECT_EQ(outputs.dweight, std::vector<double>(outputs.dweight.size(), 0));
+  for (const bool fused : {false, true}) {
+    problem.fused = fused;
+    const LinearOutputs outputs = run(problem, inputs);
+    EXPECT_TRUE(std::isnan(outputs.loss[0])) << "the mean of no tokens";
+    EXPECT_EQ(outputs.dhidden, std::vector<double>(outputs.dhidden.size(), 0));
+    EXPECT_EQ(outputs.dweight, std::vector<double>(outputs.dweight.size(), 0));
+  }
 }
 
 TEST_F(LinearCrossEntropyHost, InvalidTargetAffectsOnlyTheLoss) {
@@ -240,7 +302,10 @@ TEST_F(LinearCrossEntropyHost, InvalidTargetAffectsOnlyTheLoss) {
   LinearInputs inputs = test::linear_inputs(problem);
   write_integer(DType::i64, inputs.targets.data(), 10, 75);
   write_integer(DType::i64, inputs.targets.data(), 20, -1);
-  test::expect_near(run(problem, inputs), test::reference(inputs), 4e-6);
+  for (const bool fused : {false, true}) {
+    problem.fused = fused;
+    test::expect_near(run(problem, inputs), test::reference(inputs), 4e-6);
+  }
 }
 
 TEST_F(LinearCrossEntropyHost, NoTokens) {
@@ -314,6 +379,15 @@ TEST_F(LinearCrossEntropyHost, ErrorsNameInvalidFields) {
         p.dhidden = p.dweight = false;
       },
       {"dlse is 1; allowed: only with dhidden=1, dweight=1 or dbias=1"});
+  for (const auto& change : std::initializer_list<std::function<void(LinearCrossEntropyProblem&)>>{
+           [](auto& p) { p.argmax = true; }, [](auto& p) { p.dtype = DType::f16; },
+           [](auto& p) { p.label_smoothing = 0.1; }})
+    expect_rejected(
+        [&](auto& p) {
+          p.fused = true;
+          change(p);
+        },
+        {"fused is 1; allowed: only with dtype bf16 or f32 and without"});
   expect_rejected([](auto& p) { p.weight_alignment = 2; }, {"weight_alignment is 2", "allowed: a power of two from 4"});
   expect_rejected(
       [](auto& p) {

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+import tunesmith
 import tunesmith.torch as tt
 from tunesmith.torch import linear_losses
 
@@ -55,6 +56,24 @@ def test_loss_and_gradients(reduction: str, return_lse: bool) -> None:
     total.backward()
     expected_total.backward()
     expect_same_gradients(ours, exact, 32 if return_lse else 4)  # d(lse^2) is up to 10
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_fused_logits(reduction: str, dtype: torch.dtype) -> None:
+    ours, exact = leaves(dtype)
+    options: dict[str, Any] = {"reduction": reduction}
+    loss = tt.linear_cross_entropy(ours[0], ours[1], targets(), fused=True, **options)
+    logits = exact[0] @ exact[1].T
+    expected = torch.nn.functional.cross_entropy(logits, targets(), **options)
+    torch.testing.assert_close(loss.detach().double(), expected.detach(), rtol=1e-5, atol=1e-5)  # no logits are rounded
+    (2 * loss).sum().backward()
+    (2 * expected).sum().backward()
+    expect_same_gradients(ours[:2], exact[:2], 4 if dtype == torch.float32 else 2**10)
+    with pytest.raises(ValueError, match="return_lse"):
+        tt.linear_cross_entropy(ours[0], ours[1], targets(), fused=True, return_lse=True)
+    with pytest.raises(tunesmith.Error, match="fused is 1; allowed: only with dtype bf16 or f32 and without f32_logits, bias"):
+        tt.linear_cross_entropy(ours[0], ours[1], targets(), linear_bias=ours[2], fused=True)
 
 
 def test_gradients_of_chosen_inputs() -> None:

@@ -47,6 +47,7 @@ def linear_cross_entropy(
     scale: float = 1.0,
     return_lse: bool = False,
     f32_logits: bool = False,
+    fused: bool = False,
     memory_bytes: int = 1126 << 20,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """cross_entropy(input @ linear_weight.T + linear_bias, target) without storing the logits.
@@ -61,7 +62,9 @@ def linear_cross_entropy(
 
     return_lse: also return the log of the sum of exponentials of each token, float32 in the shape of target; gradients flow
     through it. f32_logits: chunks of logits are float32 instead of the dtype of input, which takes twice the memory and
-    makes the loss and lse as accurate as for float32 logits. memory_bytes bounds the workspace.
+    makes the loss and lse as accurate as for float32 logits. fused: the product of the logits computes exponentials and
+    their sums, so that no logits are stored or rounded; for bfloat16 and float32, without linear_bias, weight,
+    label_smoothing, f32_logits and gradients through lse. memory_bytes bounds the workspace.
     """
     if linear_weight.dim() != 2:
         raise NotImplementedError(f"linear_weight has {linear_weight.dim()} dimensions; expected 2")
@@ -71,6 +74,8 @@ def linear_cross_entropy(
         raise ValueError(f"target has the shape {tuple(target.shape)}; expected {tuple(input.shape[:-1])}")
     if linear_bias is not None and linear_bias.shape != linear_weight.shape[:1]:
         raise ValueError(f"linear_bias has the shape {tuple(linear_bias.shape)}; expected ({linear_weight.shape[0]},)")
+    if fused and return_lse:
+        raise ValueError("return_lse is True; expected False with fused: gradients through lse need the logits")
     dtype = autocast_dtype(input)
     if dtype is not None:
         input, linear_weight = input.to(dtype), linear_weight.to(dtype)
@@ -81,11 +86,11 @@ def linear_cross_entropy(
     shape = target.shape
     hidden, target = input.reshape(-1, input.shape[-1]), target.reshape(-1)
     weight = weight if weight is None or weight.dtype == torch.float32 else weight.float()
-    fused = reduction != "none" and not return_lse and not is_transformed()
+    at_once = reduction != "none" and not return_lse and not is_transformed()
     now = {
-        name: fused and needs_grad(one) for name, one in zip(_GRADIENTS, (hidden, linear_weight, linear_bias), strict=True)
+        name: at_once and needs_grad(one) for name, one in zip(_GRADIENTS, (hidden, linear_weight, linear_bias), strict=True)
     }
-    memory = {"f32_logits": f32_logits, "memory_bytes": memory_bytes}
+    memory = {"f32_logits": f32_logits, "fused": fused, "memory_bytes": memory_bytes}
     values = loss_options(FORWARD, reduction, ignore_index, label_smoothing, z_loss, softcap, scale, **now, **memory)
     tensors = {"hidden": hidden, "weight": linear_weight, "targets": target, "bias": linear_bias, "class_weight": weight}
     loss, lse, *_ = FORWARD(tensors, values)

@@ -1,9 +1,12 @@
-#include "api/linear_cross_entropy/chunk.h"
+// The chunk of linear cross-entropy that stores its logits: products of a library, and the loss in place.
 
 #include <algorithm>
+#include <optional>
 
+#include "api/dispatch/addresses.h"
 #include "api/engine/config_choices.h"
 #include "api/engine/parts.h"
+#include "api/linear_cross_entropy/chunk.h"
 #include "api/linear_cross_entropy/description.h"
 #include "tuner/products.h"
 #include "tunesmith/cross_entropy.h"
@@ -55,16 +58,13 @@ CrossEntropyBackwardProblem backward_problem(const LinearCrossEntropyProblem& pr
   return chunk;
 }
 
-/// Returns the alignment that a product uses: no access is wider than 16 bytes.
-std::int64_t used(std::int64_t alignment) { return std::min<std::int64_t>(alignment, 16); }
+/// A product that is summed over the chunks.
+struct SummedMatmul {
+  std::unique_ptr<PreparedMatmul> first;  ///< of the first chunk
+  std::unique_ptr<PreparedMatmul> later;  ///< adds to c; null if beta is in device memory or there are no later chunks
 
-/// Returns the alignment of a chunk's rows: a chunk starts where the previous one ends.
-std::int64_t aligned_rows(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t of_matrix) {
-  std::int64_t alignment = used(of_matrix);
-  const std::int64_t bytes = chunks.chunk_tokens * problem.hidden_size * size_of(problem.dtype);
-  while (chunks.chunks > 1 && bytes % alignment != 0) alignment /= 2;
-  return alignment;
-}
+  const PreparedMatmul& of_chunk(bool is_first) const { return is_first || later == nullptr ? *first : *later; }
+};
 
 /// Prepares the matrix products of a chunk.
 class Products {
@@ -113,18 +113,27 @@ MatmulProblem product_of(const LinearCrossEntropyProblem& problem, const LinearC
   return product;
 }
 
-}  // namespace
+class StoredChunk final : public LinearChunk {
+ public:
+  StoredChunk(Engine& engine, MatmulLibrary& matmul, const LinearCrossEntropyProblem& problem, const LinearChunks& chunks,
+              std::int64_t rows, const PrepareOptions& options);
+  void launch(const LinearLaunch& launch, std::int64_t first) const override;
 
-LinearChunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCrossEntropyProblem& problem,
-                          const LinearChunks& chunks, std::int64_t rows, const PrepareOptions& options) {
-  LinearChunk chunk{engine.prepare(forward_problem(problem, chunks, rows), options), {}, {}, {}, {}, {}};
+ private:
+  std::optional<Plan> backward_;  ///< with dlse: the gradient of the logits
+  std::unique_ptr<PreparedMatmul> logits_, dhidden_;
+  SummedMatmul dweight_, dbias_;
+};
+
+StoredChunk::StoredChunk(Engine& engine, MatmulLibrary& matmul, const LinearCrossEntropyProblem& problem,
+                         const LinearChunks& chunks, std::int64_t rows, const PrepareOptions& options)
+    : LinearChunk(problem, chunks, engine.prepare(forward_problem(problem, chunks, rows), options)) {
   Products products(engine, matmul, options.mode.value_or(engine.parts().options.mode), rows == chunks.chunk_tokens);
   if (problem.dlse)
-    chunk.cross_entropy_backward =
-        engine.prepare(backward_problem(problem, chunks, rows), PrepareOptions{.mode = options.mode});
+    backward_ = engine.prepare(backward_problem(problem, chunks, rows), PrepareOptions{.mode = options.mode});
 
   const std::int64_t hidden_alignment = aligned_rows(problem, chunks, problem.hidden_alignment);
-  const std::int64_t weight_alignment = used(problem.weight_alignment);
+  const std::int64_t weight_alignment = used_alignment(problem.weight_alignment);
   MatmulProblem logits = product_of(problem, chunks);  // hidden weight^T + bias
   logits.factors.emplace();
   logits.out_dtype = logits_dtype(problem);
@@ -136,8 +145,8 @@ LinearChunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCro
   logits.a_alignment = hidden_alignment;
   logits.b_alignment = weight_alignment;
   logits.bias = problem.bias;
-  logits.bias_alignment = used(problem.bias_alignment);
-  chunk.logits = products.prepare(logits);
+  logits.bias_alignment = used_alignment(problem.bias_alignment);
+  logits_ = products.prepare(logits);
 
   if (problem.dhidden) {  // dlogits weight
     MatmulProblem product = product_of(problem, chunks);
@@ -147,7 +156,7 @@ LinearChunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCro
     product.a_row_stride = chunks.row_stride;
     product.b_alignment = weight_alignment;
     product.c_alignment = aligned_rows(problem, chunks, problem.dhidden_alignment);
-    chunk.dhidden = products.prepare(product);
+    dhidden_ = products.prepare(product);
   }
   if (problem.dweight) {  // dlogits^T hidden
     MatmulProblem product = product_of(problem, chunks);
@@ -158,8 +167,8 @@ LinearChunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCro
     product.transpose_a = true;
     product.a_row_stride = chunks.row_stride;
     product.b_alignment = hidden_alignment;
-    product.c_alignment = used(problem.dweight_alignment);
-    chunk.dweight = products.prepare_summed(product, chunks, rows);
+    product.c_alignment = used_alignment(problem.dweight_alignment);
+    dweight_ = products.prepare_summed(product, chunks, rows);
   }
   if (problem.dbias) {  // a row of ones times dlogits
     MatmulProblem product = product_of(problem, chunks);
@@ -169,9 +178,69 @@ LinearChunk prepare_chunk(Engine& engine, MatmulLibrary& matmul, const LinearCro
     product.k = product.a_row_stride = rows;
     product.b_row_stride = chunks.row_stride;
     product.c_alignment = size_of(product.out_dtype);
-    chunk.dbias = products.prepare_summed(product, chunks, rows);
+    dbias_ = products.prepare_summed(product, chunks, rows);
   }
-  return chunk;
+}
+
+void StoredChunk::launch(const LinearLaunch& launch, std::int64_t first) const {
+  const auto& [arrays, scale, zero, one, ones, workspace, stream] = launch;
+  const bool each = problem_.reduction == Reduction::none;
+  const auto* const hidden = part(arrays.hidden, first * problem_.hidden_size, size_of(problem_.dtype));
+  const auto floats_at = [&](std::size_t offset) { return reinterpret_cast<float*>(workspace + offset); };
+  void *const logits = workspace + chunks_.logits, *const dlogits = workspace + chunks_.dlogits;
+  void* const scratch = workspace + chunks_.matmul;
+
+  logits_->enqueue({hidden, arrays.weight, logits, nullptr, nullptr, scratch, arrays.bias}, stream);
+
+  const float* const z_losses = each && arrays.z_loss != nullptr ? arrays.z_loss : floats_at(chunks_.z_losses);
+  const void* const targets = part(arrays.targets, first, size_of(problem_.target_dtype));
+  const void* const weight = has_scaled_weight(problem_) ? floats_at(chunks_.scaled_weight) : arrays.class_weight;
+  float* const lse = arrays.lse != nullptr ? arrays.lse + first : floats_at(chunks_.lse);
+  float* const nll = arrays.nll != nullptr ? arrays.nll + first : floats_at(chunks_.nll);
+  Addresses<12> list;
+  list.add(logits);
+  list.add(targets);
+  list.add_if(problem_.class_weight, weight);
+  list.add_if(has_row_dloss(problem_) && !problem_.dlse, part(arrays.dloss, first, 4));
+  list.add_if(scales_dlogits(problem_), scale);
+  list.add((each ? arrays.loss : floats_at(chunks_.losses)) + first);
+  list.add(lse);
+  list.add_if(problem_.z_loss > 0, z_losses + first);
+  list.add_if(problem_.nll || problem_.dlse, nll);
+  list.add_if(problem_.argmax, part(arrays.argmax, first, size_of(problem_.target_dtype)));
+  list.add_if(has_gradient(problem_) && !problem_.dlse, dlogits);
+  loss_.launch(list.span(), stream);
+
+  if (backward_) {
+    Addresses<8> backward;
+    backward.add(logits);
+    backward.add(targets);
+    backward.add(lse);
+    backward.add(floats_at(chunks_.dloss) + (has_row_dloss(problem_) ? first : 0));
+    backward.add(nll);
+    backward.add_if(problem_.class_weight, weight);
+    backward.add(floats_at(chunks_.dlse) + first);
+    backward.add(dlogits);
+    backward_->launch(backward.span(), stream);
+  }
+
+  const bool is_first = first == 0;
+  const float* const sum_before = is_first ? zero : one;
+  if (problem_.dhidden)
+    dhidden_->enqueue({dlogits, arrays.weight, part(arrays.dhidden, first * problem_.hidden_size, size_of(problem_.dtype)),
+                       scale, zero, scratch},
+                      stream);
+  if (problem_.dweight)
+    dweight_.of_chunk(is_first).enqueue({dlogits, hidden, arrays.dweight, scale, sum_before, scratch}, stream);
+  if (problem_.dbias) dbias_.of_chunk(is_first).enqueue({ones, dlogits, arrays.dbias, scale, sum_before, scratch}, stream);
+}
+
+}  // namespace
+
+std::unique_ptr<const LinearChunk> prepare_stored_chunk(Engine& engine, MatmulLibrary& matmul,
+                                                        const LinearCrossEntropyProblem& problem, const LinearChunks& chunks,
+                                                        std::int64_t rows, const PrepareOptions& options) {
+  return std::make_unique<const StoredChunk>(engine, matmul, problem, chunks, rows, options);
 }
 
 }  // namespace tunesmith
