@@ -11,6 +11,7 @@
 #include "templates/cross_entropy/op.h"
 #include "templates/cross_entropy/upstream_op.h"
 #include "templates/kv_append/op.h"
+#include "templates/linear_loss/backward_op.h"
 #include "templates/linear_loss/op.h"
 #include "templates/matmul/op.h"
 #include "templates/op.h"
@@ -43,6 +44,7 @@ std::span<const Op* const> all_ops() {
   static const ScaleOp scale;
   static const MatmulOp matmul;
   static const LinearLossOp linear_loss;
+  static const LinearLossBackwardOp linear_loss_backward;
   static const auto ops = std::to_array<const Op*>({&softmax,
                                                     &log_softmax,
                                                     &softmax_backward,
@@ -62,7 +64,8 @@ std::span<const Op* const> all_ops() {
                                                     &copy,
                                                     &scale,
                                                     &matmul,
-                                                    &linear_loss});
+                                                    &linear_loss,
+                                                    &linear_loss_backward});
   return ops;
 }
 

@@ -2,68 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <string>
-#include <vector>
 
 #include "core/half.h"
 #include "templates/linear_loss/op.h"
-#include "templates/sampling.h"
+#include "templates/linear_loss/reference.h"
 
 namespace tunesmith {
-namespace {
 
-const HostArray* find(std::span<const HostArray> arrays, std::string_view name) {
-  const auto found = std::ranges::find_if(arrays, [&](const HostArray& array) { return array.info.name == name; });
-  return found == arrays.end() ? nullptr : &*found;
-}
-
-/// A token's logits and what follows from them, in float64.
-struct Token {
-  std::vector<double> logits;  ///< scaled and capped
-  std::vector<double> slopes;  ///< d logit / d product
-  double largest = -INFINITY;
-  double sum = 0;            ///< of exponentials relative to the largest
-  double product_error = 0;  ///< of any logit, from sums in float32
-
-  double lse() const { return largest + std::log(sum); }
-  double share(std::int64_t c) const { return std::exp(logits[static_cast<std::size_t>(c)] - largest) / sum; }
-};
-
-}  // namespace
-
+using linear_loss::find;
 void ParsedLinearLoss::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
-  const HostArray &hidden = *find(arrays, "hidden"), &weight = *find(arrays, "weight"), &targets = *find(arrays, "targets");
-  const std::int64_t k = p_.hidden_size;
-  const auto bits = [seed](std::int64_t array, std::int64_t i) {
-    return scramble(scramble(seed + static_cast<std::uint64_t>(array)) + static_cast<std::uint64_t>(i));
-  };
-  over_rows(p_.vocab_size, k, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin * k; i < end * k; ++i)
-      write_element(p_.dtype, weight.data, i, static_cast<float>(bell(bits(0, i))));
-  });
-  for (std::int64_t t = 0; t < p_.tokens; ++t) {
-    const auto target = static_cast<std::int64_t>(bits(1, t) % static_cast<std::uint64_t>(p_.vocab_size));
-    const bool edge = kind == InputKind::edge_cases;
-    const std::int64_t written = edge && t % 13 == 5 ? p_.ignore_index : edge && t % 97 == 41 ? p_.vocab_size : target;
-    write_integer(p_.target_dtype, targets.data, t, written);
-    // Logits with a deviation of 3; of 200, so that most exponentials overflow at first; or a target that has nearly all.
-    const double deviation = edge && t % 29 == 17 ? 200 : 3;
-    const bool confident = edge && t % 7 == 3;
-    for (std::int64_t i = 0; i < k; ++i) {
-      double value = bell(bits(2, t * k + i)) * deviation / std::sqrt(static_cast<double>(k));
-      if (confident) value += 20 * read_element(p_.dtype, weight.data, target * k + i) / static_cast<double>(k);
-      if (edge && t == 23 && i == k / 2) value = std::nan("");
-      write_element(p_.dtype, hidden.data, t * k + i, static_cast<float>(value / p_.scale));
-    }
-  }
-  if (const HostArray* const dloss = find(arrays, "dloss"); dloss != nullptr)
-    for (std::int64_t t = 0; t < dloss->info.elements(); ++t)
-      write_element(DType::f32, dloss->data, t, static_cast<float>(0.5 + bell(bits(3, t))));
+  linear_loss::fill_inputs(product_, p_.scale, p_.ignore_index, seed, kind, arrays);
 }
 
 CheckResult ParsedLinearLoss::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
-  const HostArray &hidden = *find(arrays, "hidden"), &weight = *find(arrays, "weight"), &targets = *find(arrays, "targets");
+  const HostArray &hidden = *find(arrays, "hidden"), &targets = *find(arrays, "targets");
   const HostArray* const dloss = find(arrays, "dloss");
   const HostArray *const exponentials = find(arrays, "exponentials"), *const scaled = find(arrays, "scaled_hidden");
   const std::int64_t k = p_.hidden_size, stride = p_.exponentials_row_stride.value_or(p_.columns());
@@ -71,58 +24,14 @@ CheckResult ParsedLinearLoss::check(std::span<const HostArray> arrays, std::int6
     return read_element(DType::f32, find(arrays, name)->data, t);
   };
 
-  CheckResult result;
-  result.error_unit = "times the allowed error";
-  result.allowed_error = 1;
-  result.total_rows = p_.tokens;
-  const std::int64_t affordable = (std::int64_t{1} << 31) / (p_.vocab_size * k) + 4;
-  result.checked_rows = std::min({p_.tokens, std::max<std::int64_t>(max_rows, 1), affordable});
+  linear_loss::Comparison comparison(product_, max_rows);
   const auto compare = [&](const std::string& what, double found, double expected, double allowed) {
-    const double error = std::isnan(expected) ? (std::isnan(found) ? 0 : INFINITY) : std::fabs(found - expected) / allowed;
-    if (found == expected || error <= 1) {
-      result.max_error = std::max(result.max_error, found == expected ? 0.0 : error);
-    } else if (result.first_failure.empty()) {
-      result.max_error = INFINITY;
-      std::ostringstream text;
-      text.precision(9);
-      text << what << " is " << found << ", reference " << expected << ", allowed difference " << allowed;
-      result.first_failure = text.str();
-    }
+    comparison.compare(what, found, expected, allowed);
   };
-
-  const auto token_of = [&](std::int64_t t) {
-    Token token;
-    const auto size = static_cast<std::size_t>(p_.vocab_size);
-    token.logits.resize(size), token.slopes.resize(size);
-    for (std::int64_t c = 0; c < p_.vocab_size; ++c) {
-      double sum = 0, magnitude = 0;
-      for (std::int64_t i = 0; i < k; ++i) {
-        const double product = static_cast<double>(read_element(p_.dtype, hidden.data, t * k + i)) *
-                               read_element(p_.dtype, weight.data, c * k + i);
-        sum += product, magnitude += std::fabs(product);
-      }
-      double logit = p_.scale * sum, slope = p_.scale;
-      // Tensor cores truncate what they add to float32 sums.
-      double error = 0x1p-24 * (8 + 2 * std::sqrt(static_cast<double>(k))) * magnitude * p_.scale;
-      if (p_.softcap > 0) {
-        const double capped = std::tanh(logit / p_.softcap);
-        logit = p_.softcap * capped;
-        slope *= 1 - capped * capped;
-        error += 0x1p-21 * std::fabs(logit);
-      }
-      token.logits[static_cast<std::size_t>(c)] = logit;
-      token.slopes[static_cast<std::size_t>(c)] = slope;
-      token.product_error = std::max(token.product_error, error);
-      token.largest = std::isnan(logit) ? logit : std::max(logit, token.largest);
-    }
-    for (const double logit : token.logits) token.sum += std::exp(logit - token.largest);
-    return token;
-  };
-
-  for (std::int64_t i = 0; i < result.checked_rows; ++i) {
-    const std::int64_t t = result.checked_rows > 1 ? (p_.tokens - 1) * i / (result.checked_rows - 1) : 0;
+  for (std::int64_t i = 0; i < comparison.tokens(); ++i) {
+    const std::int64_t t = comparison.token(i);
     const auto at = [t](const char* array) { return std::string(array) + "[" + std::to_string(t) + "]"; };
-    const Token token = token_of(t);
+    const linear_loss::Token token(product_, p_.scale, p_.softcap, arrays, t);
     const std::int64_t target = read_integer(p_.target_dtype, targets.data, t);
     const bool ignored = target == p_.ignore_index, bad = !ignored && (target < 0 || target >= p_.vocab_size);
     const bool counts = !ignored && !bad;
@@ -133,15 +42,17 @@ CheckResult ParsedLinearLoss::check(std::span<const HostArray> arrays, std::int6
     for (std::int64_t c = 0; c < p_.vocab_size; ++c)
       if (c != target) rest += token.share(c);
 
-    // Of an exponential: its logit, the rounding of an exponent of up to 160, and ex2.approx.
-    const double error_of_exponential = token.product_error + 160 * 0x1p-24 + 0x1p-21;
+    const double error_of_exponential = token.error_of_exponential();
     const double lse_error = error_of_exponential + (std::fabs(lse) + 64) * 0x1p-23;
     compare(at("lse"), value_of("lse", t), lse, lse_error);
+    // Sums of exponentials times their distance from the origin, which is up to 160.
+    if (p_.entropy) compare(at("entropy"), value_of("entropy", t), token.entropy(), 64 * (error_of_exponential + 0x1p-21));
     const double missing = ignored ? 0 : NAN;
     const double nll =
         counts ? (of_target > 0.5 ? std::log1p(rest / of_target) : lse - token.logits[static_cast<std::size_t>(target)])
                : missing;
-    const double nll_error = 2 * rest * error_of_exponential + nll * 0x1p-21 + (of_target > 0.4 ? 0 : lse_error) + 0x1p-126;
+    const double nll_error = 2 * rest * error_of_exponential + nll * 0x1p-21 + (of_target > 0.4 ? 0 : lse_error) +
+                             static_cast<double>(p_.vocab_size) * 0x1p-79;  // exponentials 55 below the target are 0
     const double z_loss = counts ? p_.z_loss * lse * lse : missing;
     const double z_error = 2 * p_.z_loss * std::fabs(lse) * lse_error + z_loss * 0x1p-22;
     compare(at("loss"), value_of("loss", t), nll + z_loss, nll_error + z_error + std::fabs(nll + z_loss) * 0x1p-23);
@@ -181,8 +92,7 @@ CheckResult ParsedLinearLoss::check(std::span<const HostArray> arrays, std::int6
       compare(at("gradient") + "[" + std::to_string(c) + "]", factor * found, upstream * gradient * derivative, allowed);
     }
   }
-  result.passed = result.first_failure.empty();
-  return result;
+  return comparison.result();
 }
 
 }  // namespace tunesmith

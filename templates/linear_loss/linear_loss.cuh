@@ -29,8 +29,8 @@ namespace tunesmith {
 struct LinearLossShape {
   int vector;     ///< elements of hidden and weight that a thread loads at once
   bool gradient;  ///< writes E, row_factors and scaled_hidden
+  bool nll, entropy;
   Upstream upstream;
-  bool nll;
   CrossEntropyOptions options;  ///< scaled, softcap, z_loss
 };
 
@@ -46,19 +46,16 @@ __device__ __forceinline__ T* linear_loss_array(const LinearLossParams& params, 
   return reinterpret_cast<T*>(params.workspace + at);
 }
 
-/// Scale and soft cap of the logits.
+/// Returns the parameters of LogitScale.
+__device__ __forceinline__ CrossEntropyParams linear_loss_scales(const auto& params) {
+  CrossEntropyParams scales = {};
+  scales.scale = params.scale;
+  scales.softcap = params.softcap;
+  scales.inverse_softcap = params.inverse_softcap;
+  return scales;
+}
 template <const LinearLossShape& shape>
-struct LinearLossScale : LogitScale<shape.options> {
-  __device__ __forceinline__ static CrossEntropyParams only_scales(const LinearLossParams& params) {
-    CrossEntropyParams scales = {};
-    scales.scale = params.scale;
-    scales.softcap = params.softcap;
-    scales.inverse_softcap = params.inverse_softcap;
-    return scales;
-  }
-  __device__ __forceinline__ explicit LinearLossScale(const LinearLossParams& params)
-      : LogitScale<shape.options>(only_scales(params)) {}
-};
+using LinearLossScale = LogitScale<shape.options>;
 
 /// The epilogue of the product: see LinearEpilogue. `again`: only groups that finish has marked.
 template <typename TargetType, const LinearLossShape& shape, bool again>
@@ -70,13 +67,14 @@ class ExponentialEpilogue {
     float origin;
     float limit;  ///< of E: keeps it finite, and 0 for tokens without a gradient
     float sum, largest;
-    int target;   ///< columns from the thread's first one
-    int columns;  ///< that exist, from the thread's first one
+    float weighted;  ///< sum of exponentials times their logarithms, with entropy
+    int target;      ///< columns from the thread's first one
+    int columns;     ///< that exist, from the thread's first one
     int row;
   };
 
   __device__ __forceinline__ explicit ExponentialEpilogue(const LinearLossParams& params)
-      : params_(params), scale_(params) {}
+      : params_(params), scale_(linear_loss_scales(params)) {}
 
   __device__ __forceinline__ bool skips(int row, int) const {
     if constexpr (!again) return false;
@@ -84,7 +82,7 @@ class ExponentialEpilogue {
   }
 
   __device__ __forceinline__ Row row(int row, int column) const {
-    Row state = {0.0f, 0.0f, 0.0f, Maximum::identity(), -1, params_.matmul.product.n - column, row};
+    Row state = {0.0f, 0.0f, 0.0f, Maximum::identity(), 0.0f, -1, params_.matmul.product.n - column, row};
     if (row >= params_.matmul.product.m) return state;
     const Target<TargetType> target(params_, row, params_.vocab_size);
     state.origin = linear_loss_array<float>(params_, params_.origins_at)[row];
@@ -96,7 +94,10 @@ class ExponentialEpilogue {
   __device__ __forceinline__ float operator()(float sum, Row& state, int offset) const {
     const bool exists = offset < state.columns;
     const float logit = exists ? scale_(sum) : Maximum::identity();
-    float exponential = exp2_approx(multiply(subtract(logit, state.origin), ExponentScale().high));
+    const float distance = subtract(logit, state.origin);
+    float exponential = exp2_approx(multiply(distance, ExponentScale().high));
+    if constexpr (shape.entropy)
+      if (exponential != 0.0f) state.weighted = fused_multiply_add(exponential, distance, state.weighted);
     state.largest = maximum(state.largest, logit);
     if (offset == state.target)
       linear_loss_array<float>(params_, params_.target_logits_at)[state.row] = logit;
@@ -109,9 +110,11 @@ class ExponentialEpilogue {
   template <int lanes>
   __device__ __forceinline__ void end(const Row& state, int tile) const {
     const float sum = reduce_lanes<lanes>(state.sum, Sum()), largest = reduce_lanes<lanes>(state.largest, LargerNumber());
-    if (lane_index() % lanes == 0 && state.row < params_.matmul.product.m && tile < params_.tiles)
-      linear_loss_array<LinearLossPartial>(params_, params_.partials_at)[int64{state.row} * params_.tiles + tile] = {
-          sum, largest};
+    const float weighted = shape.entropy ? reduce_lanes<lanes>(state.weighted, Sum()) : 0.0f;
+    if (lane_index() % lanes != 0 || state.row >= params_.matmul.product.m || tile >= params_.tiles) return;
+    const int64 at = int64{state.row} * params_.tiles + tile;
+    linear_loss_array<LinearLossPartial>(params_, params_.partials_at)[at] = {sum, largest};
+    if constexpr (shape.entropy) linear_loss_array<float>(params_, params_.weighted_at)[at] = weighted;
   }
 
  private:
@@ -148,7 +151,7 @@ __device__ __forceinline__ void linear_loss_start(const LinearLossParams& params
   }
   sum = reduce_lanes<32>(sum, Sum());
   if (lane_index() == 0) {
-    const float logit = LinearLossScale<shape>(params)(sum);
+    const float logit = LinearLossScale<shape>(linear_loss_scales(params))(sum);
     linear_loss_array<float>(params, params.origins_at)[row] = add(logit, linear_loss_headroom);
   }
 }
@@ -164,16 +167,20 @@ __device__ __forceinline__ void linear_loss_finish(const LinearLossParams& param
     if (*repeats == 0) return;
 
   const auto* const partials = linear_loss_array<LinearLossPartial>(params, params.partials_at) + row * params.tiles;
-  FloatPair rest_of_sum = {};
+  FloatPair rest_of_sum = {}, all_weighted = {};
   float largest = Maximum::identity();
   for (int tile = thread_index(); tile < params.tiles; tile += linear_loss_threads) {
     const LinearLossPartial partial = partials[tile];
     rest_of_sum = SumOfTwoFloats()(rest_of_sum, {partial.sum, 0.0f});
     largest = maximum_or_nan(largest, partial.largest);
+    if constexpr (shape.entropy)
+      all_weighted = SumOfTwoFloats()(
+          all_weighted, {linear_loss_array<float>(params, params.weighted_at)[row * params.tiles + tile], 0.0f});
   }
   BlockGroup<linear_loss_threads> group(nullptr, 0);
   const float rest = rounded(group.template reduce<0>(rest_of_sum, SumOfTwoFloats()));
   largest = group.template reduce<1>(largest, Maximum());
+  const float weighted = shape.entropy ? rounded(group.template reduce<2>(all_weighted, SumOfTwoFloats())) : 0.0f;
 
   const Target<TargetType> target(params, row, params.vocab_size);
   float* const origin_of_row = linear_loss_array<float>(params, params.origins_at) + row;
@@ -204,6 +211,7 @@ __device__ __forceinline__ void linear_loss_finish(const LinearLossParams& param
   if (thread_index() == 0) {
     params.loss[row] = of_loss(add(nll, z_loss));
     params.lse[row] = lse;
+    if constexpr (shape.entropy) params.entropy[row] = subtract(log_sum, divide(weighted, sum));
     if constexpr (shape.options.z_loss) params.z_loss[row] = of_loss(z_loss);
     if constexpr (shape.nll) params.nll[row] = of_loss(nll);
   }
@@ -222,7 +230,7 @@ __device__ __forceinline__ void linear_loss_finish(const LinearLossParams& param
       if constexpr (shape.options.z_loss)
         of_class = fused_multiply_add(sum, divide(subtract(safe_slope, 1.0f), safe_slope), of_class);
       if constexpr (!LinearLossScale<shape>::plain)
-        of_class = multiply(of_class, LinearLossScale<shape>(params).slope(target_logit));
+        of_class = multiply(of_class, LinearLossScale<shape>(linear_loss_scales(params)).slope(target_logit));
       static_cast<Element*>(product.c)[row * product.c_row_stride + target.column] = from_float<Element>(of_class);
     }
   }

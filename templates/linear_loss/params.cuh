@@ -15,12 +15,14 @@ struct LinearLossParams {
   float* lse;           ///< (tokens)
   float* z_loss;        ///< (tokens), with a z term
   float* nll;           ///< (tokens), or nullptr
+  float* entropy;       ///< (tokens), or nullptr
   float* row_factors;   ///< (tokens)
   void* scaled_hidden;  ///< (tokens, hidden_size)
   unsigned char* workspace;
   int64 origins_at;        ///< float (tokens): what is subtracted from a token's logits before exponentiation
   int64 target_logits_at;  ///< float (tokens)
   int64 partials_at;       ///< LinearLossPartial (tokens, tiles)
+  int64 weighted_at;       ///< float (tokens, tiles), with entropy: sums of exponentials times their logarithms
   int64 repeats_at;        ///< int (groups): whether the product of these tokens is repeated with other origins
   int64 ignore_index, vocab_start, vocab_size;
   int tiles;       ///< of the product, along the vocabulary
@@ -34,6 +36,20 @@ struct LinearLossParams {
 struct LinearLossPartial {
   float sum;      ///< of the exponentials of the other classes than the target
   float largest;  ///< logit of any class
+};
+
+/// The only argument of the kernel of the gradient. The product's c is `dlogits`.
+struct LinearLossBackwardParams {
+  MatmulWgmmaParams matmul;
+  const void* targets;    ///< (tokens)
+  const float* lse;       ///< (tokens)
+  const float* entropy;   ///< (tokens), with dentropy
+  const float* dloss;     ///< (1) or (tokens); nullptr: 1
+  const float* dlse;      ///< (tokens), or nullptr
+  const float* dentropy;  ///< (tokens), or nullptr
+  int64 ignore_index, vocab_start, vocab_size;
+  float scale, softcap, inverse_softcap;
+  float z_factor;
 };
 
 }  // namespace tunesmith

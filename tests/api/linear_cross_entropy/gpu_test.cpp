@@ -97,6 +97,28 @@ TEST_F(LinearCrossEntropyGpu, BiasGradientThroughLseAndAnyAlignmentAgreeWithFloa
 }
 
 // Each lse is within 1e-5, relative, of the lse of exact logits; logits in the inputs' type cannot reach that.
+TEST_F(LinearCrossEntropyGpu, FusedAgreesWithFloat64) {
+  for (const Reduction reduction : {Reduction::mean, Reduction::none})
+    for (const std::int64_t vocab_size : {1000, 1003}) {
+      SCOPED_TRACE("reduction " + std::to_string(static_cast<int>(reduction)) + ", vocab_size " +
+                   std::to_string(vocab_size));
+      LinearCrossEntropyProblem problem;
+      problem.tokens = 300;
+      problem.hidden_size = 128;
+      problem.vocab_size = vocab_size;
+      problem.dhidden = problem.dweight = problem.dloss = true;
+      problem.fused = true;
+      problem.reduction = reduction;
+      for (const std::int64_t chunk_tokens : {128, 0}) {
+        problem.chunk_tokens = chunk_tokens;
+        const LinearInputs inputs = test::linear_inputs(problem);
+        const LinearOutputs found = run(problem, inputs), expected = test::reference(inputs);
+        test::expect_near(found, expected, 1e-2);
+        EXPECT_LT(test::distance(found.lse, expected.lse), 1e-5);
+      }
+    }
+}
+
 TEST_F(LinearCrossEntropyGpu, F32LogitsGiveAnLseWithin1e5) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     LinearCrossEntropyProblem problem = problem_of(dtype);

@@ -9,7 +9,7 @@
 #include "jit/host/device.h"
 #include "templates/render.h"
 #include "tests/api/engine/fakes.h"
-#include "tests/random/chance.h"
+#include "tests/templates/matmul/cases.h"
 #include "tests/templates/softmax/cases.h"
 #include "tuner/verify.h"
 #include "tunesmith/error.h"
@@ -17,42 +17,11 @@
 namespace tunesmith {
 namespace {
 
-const char* const wgmma_configs[] = {"variant=wgmma,consumers=1,tile_n=64,stages=2,cluster_m=1",
-                                     "variant=wgmma,consumers=2,tile_n=128,stages=3,cluster_m=2,group=1",
-                                     "variant=wgmma,consumers=2,tile_n=128,stages=2,cluster_n=2,cluster_m=1",
-                                     "variant=wgmma,consumers=1,blocks_m=2,tile_n=64,stages=2,cluster_m=1",
-                                     "variant=wgmma,consumers=2,tile_n=256,stages=2,cluster_m=2"};
-
-/// Cases of every option and configuration; shapes are drawn.
-std::vector<test::Case> cases_of(const DeviceInfo& device) {
-  test::Chance chance(81);
-  const auto any = [&](int least, int most) { return least + static_cast<int>(chance.below(most - least + 1)); };
-  const char* const options[] = {"",
-                                 "gradient=1",
-                                 "gradient=1,dloss=scalar,z_loss=1e-3,target_dtype=i32",
-                                 "gradient=1,dloss=row,scale=0.5,softcap=30,nll=1",
-                                 "z_loss=1e-4,softcap=20,nll=1",
-                                 "gradient=1,dloss=row,z_loss=0.01,softcap=50",
-                                 "gradient=1,scale=2,ignore_index=0"};
-  std::vector<test::Case> cases;
-  for (int i = 0; i < 21; ++i) {
-    const bool tensor_cores = i % 3 != 2;
-    const int hidden_size = tensor_cores ? 8 * any(1, 12) : any(1, 70);
-    std::string fields = "tokens=" + std::to_string(any(1, 300)) + ",hidden_size=" + std::to_string(hidden_size) +
-                         ",vocab_size=" + std::to_string(i % 10 == 4 ? 1 : any(2, 500));
-    fields += std::string(",dtype=") + (tensor_cores || i % 2 == 0 ? "bf16" : "f32");
-    if (const char* const more = options[i % std::size(options)]; *more != 0) fields += std::string(",") + more;
-    if (i % 4 == 1 && tensor_cores) fields += ",exponentials_row_stride=512";
-    cases.push_back(test::case_of("linear_loss", fields, device,
-                                  tensor_cores ? wgmma_configs[i % std::size(wgmma_configs)] : "variant=simt,tile=32"));
-  }
-  return cases;
-}
-
-TEST(LinearLossHost, AgreesWithFloat64) {
+void expect_right(const char* op, const std::vector<test::ProductCase>& drawn) {
   HostDevice device;
   HostCompiler compiler;
-  const std::vector<test::Case> cases = cases_of(device.info());
+  std::vector<test::Case> cases;
+  for (const auto& [fields, config] : drawn) cases.push_back(test::case_of(op, fields, device.info(), config));
   std::vector<CompileRequest> requests;
   for (const test::Case& c : cases)
     requests.push_back({"linear_loss.cu", render(*c.op().parse(c.problem), c.config), device.info().arch});
@@ -66,44 +35,35 @@ TEST(LinearLossHost, AgreesWithFloat64) {
   }
 }
 
-TEST(LinearLossHost, FaultsAreFound) {
+TEST(LinearLossHost, AgreesWithFloat64) { expect_right("linear_loss", test::linear_loss_cases(81, 21, 300, 96, 500)); }
+TEST(LinearLossHost, BackwardAgreesWithFloat64) {
+  expect_right("linear_loss_backward", test::linear_loss_backward_cases(82, 15, 300, 96, 500));
+}
+
+/// Expects that the check of one of the problems rejects every fault: what the source has, and what replaces it.
+void expect_found(const char* op, const std::vector<std::string>& problems_of_op,
+                  const std::vector<std::pair<std::string, std::string>>& faults) {
   HostDevice device;
   HostCompiler compiler;
-  // Without a soft cap, too: it keeps exponentials in range.
+  std::vector<test::Case> cases;
   std::vector<ParsedProblemPtr> problems;
   std::vector<std::string> sources;
-  const std::string shape = "tokens=120,hidden_size=40,vocab_size=203,dtype=bf16,gradient=1,dloss=row,nll=1";
-  const std::string config = "variant=simt,tile=32";
-  std::vector<test::Case> cases;
-  for (const char* more : {",z_loss=0.01,softcap=50", ""}) {
-    cases.push_back(test::case_of("linear_loss", shape + more, device.info(), config));
+  for (const std::string& fields : problems_of_op) {
+    cases.push_back(test::case_of(op, fields, device.info(), "variant=simt,tile=32"));
     problems.push_back(cases.back().op().parse(cases.back().problem));
     sources.push_back(render(*problems.back(), cases.back().config));
   }
-  const std::pair<const char*, const char*> faults[] = {
-      {"state.sum = add(state.sum, exponential);", "state.sum = add(state.sum, multiply(exponential, 1.0001f));"},
-      {"state.limit = target.counts() ? 0x1.fep+127f : 0.0f;", "state.limit = 0x1.fep+127f;"},
-      {"*origin_of_row = largest;", "*origin_of_row = origin;"},
-      {"*repeats = 1;", "*repeats = 0;"},
-      {"float of_class = -rest;", "float of_class = -sum;"},
-      {"of_class = fused_multiply_add(sum, divide", "of_class = fused_multiply_add(rest, divide"},
-      {"target.ignored ? 0.0f : target.bad", "target.ignored || target.bad ? 0.0f : target.bad"},
-      {"shape.upstream == Upstream::row ? row : 0", "0"},
-      {"exponential = multiply(exponential, scale_.slope(logit));", ""},
-      {"const bool exists = offset < state.columns;", "const bool exists = true;"},
-      {"rest < of_target ? log_of_one_plus(divide(rest, of_target))", "rest < 0.0f ? 0.0f"},
-  };
   std::vector<CompileRequest> requests;
   for (const auto& [right, wrong] : faults)
     for (const std::string& source : sources) {
       std::string changed = source;
       const std::size_t at = changed.find(right);
       ASSERT_NE(at, std::string::npos) << right;
-      changed.replace(at, std::string_view(right).size(), wrong);
+      changed.replace(at, right.size(), wrong);
       requests.push_back({"linear_loss.cu", changed, device.info().arch});
     }
   const auto modules = device.load_all(compiler.compile_many(requests));
-  for (std::size_t i = 0; i < std::size(faults); ++i) {
+  for (std::size_t i = 0; i < faults.size(); ++i) {
     bool passes = true;
     for (std::size_t j = 0; j < problems.size(); ++j) {
       const Executable executable(device, modules[i * problems.size() + j],
@@ -112,6 +72,37 @@ TEST(LinearLossHost, FaultsAreFound) {
     }
     EXPECT_FALSE(passes) << faults[i].second;
   }
+}
+
+TEST(LinearLossHost, FaultsAreFound) {
+  // Without a soft cap, too: it keeps exponentials in range.
+  const std::string fields = "tokens=120,hidden_size=40,vocab_size=203,dtype=bf16,gradient=1,dloss=row,nll=1,entropy=1";
+  expect_found("linear_loss", {fields + ",z_loss=0.01,softcap=50", fields},
+               {{"state.sum = add(state.sum, exponential);", "state.sum = add(state.sum, multiply(exponential, 1.0001f));"},
+                {"state.limit = target.counts() ? 0x1.fep+127f : 0.0f;", "state.limit = 0x1.fep+127f;"},
+                {"*origin_of_row = largest;", "*origin_of_row = origin;"},
+                {"*repeats = 1;", "*repeats = 0;"},
+                {"float of_class = -rest;", "float of_class = -sum;"},
+                {"of_class = fused_multiply_add(sum, divide", "of_class = fused_multiply_add(rest, divide"},
+                {"target.ignored ? 0.0f : target.bad", "target.ignored || target.bad ? 0.0f : target.bad"},
+                {"shape.upstream == Upstream::row ? row : 0", "0"},
+                {"exponential = multiply(exponential, scale_.slope(logit));", ""},
+                {"fused_multiply_add(exponential, distance, state.weighted)", "add(exponential, state.weighted)"},
+                {"const bool exists = offset < state.columns;", "const bool exists = true;"},
+                {"rest < of_target ? log_of_one_plus(divide(rest, of_target))", "rest < 0.0f ? 0.0f"}});
+}
+
+TEST(LinearLossHost, FaultsOfTheGradientAreFound) {
+  const std::string fields = "tokens=120,hidden_size=40,vocab_size=203,dtype=bf16,dlse=1,dentropy=1";
+  expect_found("linear_loss_backward", {fields + ",z_loss=0.01,softcap=50", fields},
+               {{"state.of_share = state.of_target;", "state.of_share = 1.0f;"},
+                {"params_.dlse[row]", "params_.dlse[0]"},
+                {"fused_multiply_add(-state.dentropy, params_.entropy[row], state.of_share)", "state.of_share"},
+                {"fused_multiply_add(-state.dentropy, distance, factor)", "factor"},
+                {"if (offset == state.target) gradient = subtract", "if (offset == 0) gradient = subtract"},
+                {"multiply(multiply(2.0f, params_.z_factor), state.lse)", "params_.z_factor"},
+                {"offset >= state.columns ? 0.0f", "false ? 0.0f"},
+                {"gradient = gradient == 0.0f ? 0.0f : multiply(gradient, scale_.slope(logit));", ""}});
 }
 
 TEST(LinearLossNvrtc, CompilesForEveryArchitectureWithoutSpills) {
