@@ -67,7 +67,7 @@ LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul
   const std::int64_t logits_row =
       stores_logits ? chunks.row_stride * size_of(problem.f32_logits ? DType::f32 : problem.dtype) : 0;
   const std::int64_t dlogits_row = separate ? chunks.row_stride * size_of(problem.dtype) : 0;
-  const bool scales_hidden = problem.fused && has_gradient(problem);
+  const bool scales_hidden = problem.fused && has_gradient(problem) && !problem.dlse;
   const std::int64_t hidden_row = scales_hidden ? problem.hidden_size * size_of(problem.dtype) + 4 : 0;
   // In the workspace of the loss's plan: a sum and a maximum for each tile of logits.
   const std::int64_t partials_row = problem.fused ? 8 * ((problem.vocab_size + 255) / 256) : 0;
@@ -76,8 +76,9 @@ LinearChunks divide(const LinearCrossEntropyProblem& problem, std::size_t matmul
   const std::int64_t losses = reduced ? rounded_up(problem.tokens * 4, line) : 0;
   const std::int64_t z_losses = problem.z_loss > 0 ? rounded_up(problem.tokens * 4, line) : 0;
   const std::int64_t weights = has_scaled_weight(problem) ? rounded_up(problem.vocab_size * 4, line) : 0;
-  const std::int64_t dlse = problem.dlse ? rounded_up(problem.tokens * 4, line) : 0;
-  const std::int64_t dloss = !problem.dlse ? 0 : has_row_dloss(problem) ? dlse : line;
+  const bool divides_upstream = problem.dlse && !problem.fused;
+  const std::int64_t dlse = divides_upstream ? rounded_up(problem.tokens * 4, line) : 0;
+  const std::int64_t dloss = !divides_upstream ? 0 : has_row_dloss(problem) ? dlse : line;
   const std::int64_t fixed =
       3 * line + weights + losses + z_losses + dlse + dloss + static_cast<std::int64_t>(chunks.matmul_bytes);
   const auto bytes_of = [&](std::int64_t tokens) {

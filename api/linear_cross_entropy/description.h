@@ -53,12 +53,11 @@ constexpr void describe_linear_fields(Self& p, Visitor& v) {
   alignment("dweight_alignment", p.dweight_alignment, "bytes that the address of dweight is a multiple of",
             dweight_dtype(p));
   const bool can_fuse =
-      p.dtype != DType::f16 && !p.f32_logits && !p.bias && !p.class_weight && !p.argmax && !p.dlse && p.label_smoothing == 0;
+      p.dtype != DType::f16 && !p.f32_logits && !p.bias && !p.class_weight && !p.argmax && p.label_smoothing == 0;
   v.option(
       "fused", p.fused,
       {.meaning = "no logits are stored: the product of the logits computes exponentials and their sums",
-       .only_with = {can_fuse,
-                     "dtype bf16 or f32 and without f32_logits, bias, class_weight, argmax, dlse and label_smoothing"}});
+       .only_with = {can_fuse, "dtype bf16 or f32 and without f32_logits, bias, class_weight, argmax and label_smoothing"}});
   v.option("memory_bytes", p.memory_bytes,
            {.meaning = "maximum workspace in bytes, which determines chunk_tokens", .range = {1, std::int64_t{1} << 56}});
   v.option("chunk_tokens", p.chunk_tokens, {.meaning = "tokens of a chunk; 0: as many as fit", .range = {0, most}});

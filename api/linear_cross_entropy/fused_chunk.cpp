@@ -5,7 +5,9 @@
 #include "api/dispatch/addresses.h"
 #include "api/linear_cross_entropy/chunk.h"
 #include "api/linear_cross_entropy/description.h"
+#include "templates/linear_loss/backward_op.h"
 #include "templates/linear_loss/op.h"
+#include "templates/matmul/op.h"
 
 namespace tunesmith {
 namespace {
@@ -27,8 +29,8 @@ LinearLossProblem loss_problem(const LinearCrossEntropyProblem& problem, const L
   loss.vocab_size = problem.vocab_size;
   loss.dtype = problem.dtype;
   loss.target_dtype = problem.target_dtype;
-  loss.gradient = has_gradient(problem);
-  loss.dloss = upstream_of(problem);
+  loss.gradient = has_gradient(problem) && !problem.dlse;
+  if (loss.gradient) loss.dloss = upstream_of(problem);
   loss.ignore_index = problem.ignore_index;
   loss.z_loss = problem.z_loss;
   loss.scale = problem.scale;
@@ -40,25 +42,45 @@ LinearLossProblem loss_problem(const LinearCrossEntropyProblem& problem, const L
   return loss;
 }
 
+LinearLossBackwardProblem backward_problem(const LinearCrossEntropyProblem& problem, const LinearLossProblem& loss) {
+  LinearLossBackwardProblem backward;
+  backward.tokens = loss.tokens;
+  backward.hidden_size = loss.hidden_size;
+  backward.vocab_size = loss.vocab_size;
+  backward.dtype = loss.dtype;
+  backward.target_dtype = loss.target_dtype;
+  backward.dloss = upstream_of(problem);
+  backward.dlse = true;
+  backward.ignore_index = loss.ignore_index;
+  backward.z_loss = loss.z_loss;
+  backward.scale = loss.scale;
+  backward.softcap = loss.softcap;
+  backward.dlogits_row_stride = loss.exponentials_row_stride;
+  backward.hidden_alignment = loss.hidden_alignment;
+  backward.weight_alignment = loss.weight_alignment;
+  return backward;
+}
+
 class FusedChunk final : public LinearChunk {
  public:
   FusedChunk(Engine& engine, const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t rows,
              const PrepareOptions& options)
       : LinearChunk(problem, chunks, engine.prepare(loss_problem(problem, chunks, rows), options)) {
     const PrepareOptions mode{.mode = options.mode};
-    if (problem.dhidden) {  // row_factors (exponentials weight)
+    if (problem.dlse) backward_ = engine.prepare(backward_problem(problem, loss_problem(problem, chunks, rows)), mode);
+    if (problem.dhidden) {  // row_factors (exponentials weight), or dlogits weight
       ProductProblem product;
       product.dtype = problem.dtype;
       product.m = rows;
       product.n = problem.hidden_size;
       product.k = problem.vocab_size;
       product.a_row_stride = chunks.row_stride;
-      product.row_factors = true;
+      product.row_factors = !problem.dlse;
       product.b_alignment = used_alignment(problem.weight_alignment);
       product.c_alignment = aligned_rows(problem, chunks, problem.dhidden_alignment);
       dhidden_ = engine.prepare(product, mode);
     }
-    if (problem.dweight) {  // exponentials^T scaled_hidden
+    if (problem.dweight) {  // exponentials^T scaled_hidden, or dlogits^T hidden
       ProductProblem product;
       product.dtype = problem.dtype;
       product.out_dtype = dweight_dtype(problem);
@@ -67,6 +89,7 @@ class FusedChunk final : public LinearChunk {
       product.k = rows;
       product.transpose_a = true;
       product.a_row_stride = chunks.row_stride;
+      if (problem.dlse) product.b_alignment = aligned_rows(problem, chunks, problem.hidden_alignment);
       product.c_alignment = used_alignment(problem.dweight_alignment);
       const bool is_tail = chunks.chunks > 1 && rows == chunks.tail_tokens;
       if (!is_tail) dweight_ = engine.prepare(product, mode);
@@ -77,38 +100,48 @@ class FusedChunk final : public LinearChunk {
 
   void launch(const LinearLaunch& launch, std::int64_t first) const override {
     const LinearCrossEntropyArrays& arrays = launch.arrays;
-    const bool each = problem_.reduction == Reduction::none;
-    const auto at = [&](std::size_t offset) { return launch.workspace + offset; };
-    const auto row_of = [&](std::size_t offset) { return reinterpret_cast<float*>(at(offset)) + first; };
-    void* const exponentials = at(chunks_.logits);
-
-    Addresses<11> list;
-    list.add(part(arrays.hidden, first * problem_.hidden_size, size_of(problem_.dtype)));
-    list.add(arrays.weight);
-    list.add(part(arrays.targets, first, size_of(problem_.target_dtype)));
+    const bool each = problem_.reduction == Reduction::none, at_once = has_gradient(problem_) && !problem_.dlse;
+    const auto at = [&](std::size_t offset) -> void* { return launch.workspace + offset; };
+    const auto row_of = [&](std::size_t offset) { return static_cast<float*>(at(offset)) + first; };
+    const auto rows_of = [&](auto* matrix) { return part(matrix, first * problem_.hidden_size, size_of(problem_.dtype)); };
+    const void *const hidden = rows_of(arrays.hidden), *const targets =
+                                                           part(arrays.targets, first, size_of(problem_.target_dtype));
     const Upstream upstream = upstream_of(problem_);
-    list.add_if(upstream == Upstream::row, part(arrays.dloss, first, 4));
-    list.add_if(upstream == Upstream::scalar, launch.scale);
+    const float* const dloss = upstream == Upstream::row ? arrays.dloss + first : launch.scale;
+    void* const lse = arrays.lse != nullptr ? arrays.lse + first : at(chunks_.lse);
+    void* const logits = at(chunks_.logits);  // their exponentials, or their gradient
+
+    Addresses<11> list(hidden, arrays.weight, targets);
+    list.add_if(at_once && upstream != Upstream::none, dloss);
     list.add(each ? arrays.loss + first : row_of(chunks_.losses));
-    list.add(arrays.lse != nullptr ? static_cast<void*>(arrays.lse + first) : at(chunks_.lse));
+    list.add(lse);
     list.add_if(problem_.z_loss > 0, each && arrays.z_loss != nullptr ? arrays.z_loss + first : row_of(chunks_.z_losses));
     list.add_if(problem_.nll, part(arrays.nll, first, 4));
-    list.add_if(has_gradient(problem_), at(chunks_.row_factors));
-    list.add_if(has_gradient(problem_), at(chunks_.scaled_hidden));
-    list.add_if(has_gradient(problem_), exponentials);
+    list.add_if(at_once, at(chunks_.row_factors));
+    list.add_if(at_once, at(chunks_.scaled_hidden));
+    list.add_if(at_once, logits);
     loss_.launch(list.span(), launch.stream);
 
-    if (dhidden_)
-      dhidden_->launch(Addresses<4>(exponentials, arrays.weight, at(chunks_.row_factors),
-                                    part(arrays.dhidden, first * problem_.hidden_size, size_of(problem_.dtype)))
-                           .span(),
-                       launch.stream);
+    if (backward_) {
+      Addresses<7> backward(hidden, arrays.weight, targets, lse);
+      backward.add_if(upstream != Upstream::none, dloss);
+      backward.add(arrays.dlse + first);
+      backward.add(logits);
+      backward_->launch(backward.span(), launch.stream);
+    }
+    if (dhidden_) {
+      Addresses<4> product(logits, arrays.weight);
+      product.add_if(at_once, at(chunks_.row_factors));
+      product.add(rows_of(arrays.dhidden));
+      dhidden_->launch(product.span(), launch.stream);
+    }
     if (problem_.dweight)
       (first == 0 ? dweight_ : later_dweight_)
-          ->launch(Addresses<3>(exponentials, at(chunks_.scaled_hidden), arrays.dweight).span(), launch.stream);
+          ->launch(Addresses<3>(logits, at_once ? at(chunks_.scaled_hidden) : hidden, arrays.dweight).span(), launch.stream);
   }
 
  private:
+  std::optional<Plan> backward_;                           ///< with dlse: the gradient of the logits
   std::optional<Plan> dhidden_, dweight_, later_dweight_;  ///< later: adds to the sum of the chunks before
 };
 

@@ -40,7 +40,7 @@ std::optional<Plan> prepare_divisor(Engine& engine, const LinearCrossEntropyProb
 }
 
 std::optional<Plan> prepare_upstream(Engine& engine, const LinearCrossEntropyProblem& problem) {
-  if (!problem.dlse) return {};
+  if (!problem.dlse || problem.fused) return {};
   const cross_entropy::UpstreamProblem upstream{.rows = problem.tokens,
                                                 .dloss = has_row_dloss(problem) ? Upstream::row : Upstream::scalar};
   return engine.prepare(upstream, {.mode = Mode::off});

@@ -56,7 +56,8 @@ struct LinearCrossEntropyProblem {
 
   /// Computes exponentials and their sums in the product of the logits, which are never stored or rounded to 16 bits, with
   /// matrix products of Tunesmith's own: fast on sm_90 with 16-byte aligned rows, slow elsewhere. Not for f16, whose range
-  /// exponentials exceed, and not yet for f32_logits, bias, class_weight, argmax, dlse and label_smoothing.
+  /// exponentials exceed, and not yet for f32_logits, bias, class_weight, argmax and label_smoothing. With dlse, the product
+  /// of the logits is computed twice.
   bool fused = false;
 
   /// Promised alignment of hidden in bytes: a power of two, element size to 16. Below 16, matrix products are slower.

@@ -111,6 +111,12 @@ TEST_F(LinearCrossEntropyHost, FusedAgreesWithFloat64) {
                                                      }},
                                                     {"dloss, f32_dweight", [](auto& p) { p.dloss = p.f32_dweight = true; }},
                                                     {"dweight only", [](auto& p) { p.dhidden = false; }},
+                                                    {"dlse, z_loss, softcap, dloss",
+                                                     [](auto& p) {
+                                                       p.dlse = p.dloss = true;
+                                                       p.z_loss = 0.03;
+                                                       p.softcap = 3;
+                                                     }},
                                                     {"no gradient", [](auto& p) { p.dhidden = p.dweight = false; }}};
   for (std::size_t i = 0; i < 3 * std::size(changes); ++i) {  // every option with every reduction
     const auto& [option, change] = changes[i / 3];

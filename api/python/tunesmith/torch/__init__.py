@@ -19,6 +19,7 @@ from .append import kv_append
 from .attention import attention
 from .flex import flex_attention, why_not_flex_attention
 from .launching import engine_of, use_engine
+from .linear_log_probs import linear_log_probs
 from .linear_losses import linear_cross_entropy
 from .losses import cross_entropy
 from .paged import paged_attention
@@ -39,6 +40,7 @@ __all__ = [
     "flex_attention",
     "kv_append",
     "linear_cross_entropy",
+    "linear_log_probs",
     "log_softmax",
     "paged_attention",
     "rms_norm",

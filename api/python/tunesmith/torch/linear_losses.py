@@ -64,7 +64,7 @@ def linear_cross_entropy(
     through it. f32_logits: chunks of logits are float32 instead of the dtype of input, which takes twice the memory and
     makes the loss and lse as accurate as for float32 logits. fused: the product of the logits computes exponentials and
     their sums, so that no logits are stored or rounded; for bfloat16 and float32, without linear_bias, weight,
-    label_smoothing, f32_logits and gradients through lse. memory_bytes bounds the workspace.
+    label_smoothing and f32_logits. memory_bytes bounds the workspace.
     """
     if linear_weight.dim() != 2:
         raise NotImplementedError(f"linear_weight has {linear_weight.dim()} dimensions; expected 2")
@@ -74,8 +74,6 @@ def linear_cross_entropy(
         raise ValueError(f"target has the shape {tuple(target.shape)}; expected {tuple(input.shape[:-1])}")
     if linear_bias is not None and linear_bias.shape != linear_weight.shape[:1]:
         raise ValueError(f"linear_bias has the shape {tuple(linear_bias.shape)}; expected ({linear_weight.shape[0]},)")
-    if fused and return_lse:
-        raise ValueError("return_lse is True; expected False with fused: gradients through lse need the logits")
     dtype = autocast_dtype(input)
     if dtype is not None:
         input, linear_weight = input.to(dtype), linear_weight.to(dtype)
