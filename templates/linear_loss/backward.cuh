@@ -15,11 +15,10 @@ namespace tunesmith {
 struct LinearLossBackwardShape {
   bool dlse, dentropy;
   Upstream upstream;
-  CrossEntropyOptions options;  ///< scaled, softcap, z_loss
 };
 
 /// The epilogue of the product: see LinearEpilogue.
-template <typename TargetType, const LinearLossBackwardShape& shape>
+template <typename TargetType, const LinearLossBackwardShape& shape, const CrossEntropyOptions& options>
 class LogitGradientEpilogue {
  public:
   using Params = LinearLossBackwardParams;
@@ -34,7 +33,7 @@ class LogitGradientEpilogue {
   };
 
   __device__ __forceinline__ explicit LogitGradientEpilogue(const LinearLossBackwardParams& params)
-      : params_(params), scale_(linear_loss_scales(params)) {}
+      : params_(params), scale_(params) {}
 
   __device__ __forceinline__ static bool skips(int, int) { return false; }
 
@@ -50,7 +49,7 @@ class LogitGradientEpilogue {
       state.of_target = shape.upstream == Upstream::none ? 1.0f : params_.dloss[shape.upstream == Upstream::row ? row : 0];
     }
     state.of_share = state.of_target;
-    if constexpr (shape.options.z_loss)
+    if constexpr (options.z_loss)
       state.of_share =
           fused_multiply_add(multiply(multiply(2.0f, params_.z_factor), state.lse), state.of_target, state.of_share);
     if constexpr (shape.dlse) state.of_share = add(state.of_share, params_.dlse[row]);
@@ -69,8 +68,7 @@ class LogitGradientEpilogue {
     // Where no gradient arrives, logits that are not finite do not matter.
     float gradient = factor == 0.0f || offset >= state.columns ? 0.0f : multiply(share, factor);
     if (offset == state.target) gradient = subtract(gradient, state.of_target);
-    if constexpr (!LogitScale<shape.options>::plain)
-      gradient = gradient == 0.0f ? 0.0f : multiply(gradient, scale_.slope(logit));
+    if constexpr (!LogitScale<options>::plain) gradient = gradient == 0.0f ? 0.0f : multiply(gradient, scale_.slope(logit));
     return gradient;
   }
 
@@ -79,7 +77,7 @@ class LogitGradientEpilogue {
 
  private:
   const LinearLossBackwardParams& params_;
-  const LogitScale<shape.options> scale_;
+  const LinearLossScale<options> scale_;
 };
 
 }  // namespace tunesmith

@@ -40,13 +40,14 @@ SourceParts ParsedLinearLossBackward::parts_of(const matmul::ProductConfig& c) c
   parts.threads = "as matmul";
   parts.specialized_for = {{"specialized for", std::string(name(p_.dtype))}, {"tokens, hidden_size, vocab_size", "any"}};
   const std::string params = "LinearLossBackwardParams";
-  parts.constants =
-      matmul::constants(product_, c) + linear_loss::target_type(p_.target_dtype) +
-      "static constexpr tunesmith::LinearLossBackwardShape loss_shape = {\n" + member("dlse", p_.dlse) +
-      member("dentropy", p_.dentropy) + linear_loss::loss_members(p_) + "};\n\nstatic_assert(sizeof(tunesmith::" + params +
-      ") == " + std::to_string(sizeof(LinearLossBackwardParams)) + ", \"the host fills the parameters by this layout\");\n";
-  parts.kernels =
-      linear_loss::product_kernel("linear_loss_backward", params, c, "LogitGradientEpilogue<TargetType, loss_shape>");
+  parts.constants = matmul::constants(product_, c) + linear_loss::loss_constants(p_) +
+                    "static constexpr tunesmith::LinearLossBackwardShape loss_shape = {\n" + member("dlse", p_.dlse) +
+                    member("dentropy", p_.dentropy) + linear_loss::upstream_member(p_) +
+                    "};\n\nstatic_assert(sizeof(tunesmith::" + params +
+                    ") == " + std::to_string(sizeof(LinearLossBackwardParams)) +
+                    ", \"the host fills the parameters by this layout\");\n";
+  parts.kernels = linear_loss::product_kernel("linear_loss_backward", params, c,
+                                              "LogitGradientEpilogue<TargetType, loss_shape, options>");
   return parts;
 }
 

@@ -1,6 +1,6 @@
 // The loss of a linear layer's outputs, which are never stored: a matrix product whose epilogue writes exponentials.
 //
-//   start      c[t] = logit of t's target + 32, one dot product per token
+//   start      c[t] = logit of t's target + 32, one dot product per token; stored as a binary logarithm, c log2(e)
 //   product    E[t,v] = exp(logit[t,v] - c[t]) in 16 bits; for each tile, the sum of E without the target's, in float32 and
 //              before rounding, and the largest logit
 //   finish     S = the sum of all E;  lse = c + log S;  loss = lse - logit of the target [+ z_loss lse^2]
@@ -26,12 +26,12 @@
 
 namespace tunesmith {
 
+/// The options of the loss that count are scaled, softcap and z_loss.
 struct LinearLossShape {
   int vector;     ///< elements of hidden and weight that a thread loads at once
   bool gradient;  ///< writes E, row_factors and scaled_hidden
   bool nll, entropy;
   Upstream upstream;
-  CrossEntropyOptions options;  ///< scaled, softcap, z_loss
 };
 
 constexpr int linear_loss_threads = 256;
@@ -46,35 +46,50 @@ __device__ __forceinline__ T* linear_loss_array(const LinearLossParams& params, 
   return reinterpret_cast<T*>(params.workspace + at);
 }
 
-/// Returns the parameters of LogitScale.
-__device__ __forceinline__ CrossEntropyParams linear_loss_scales(const auto& params) {
-  CrossEntropyParams scales = {};
-  scales.scale = params.scale;
-  scales.softcap = params.softcap;
-  scales.inverse_softcap = params.inverse_softcap;
-  return scales;
-}
-template <const LinearLossShape& shape>
-using LinearLossScale = LogitScale<shape.options>;
+/// Scale and soft cap of the logits. Without a branch: softcap has an absolute error of softcap 2^-22, as for logits of its
+/// size.
+template <const CrossEntropyOptions& options>
+struct LinearLossScale : LogitScale<options> {
+  __device__ __forceinline__ explicit LinearLossScale(const auto& params) : LogitScale<options>(scales_of(params)) {}
+
+  __device__ __forceinline__ float operator()(float logit) const {
+    if constexpr (options.scaled) logit = multiply(logit, this->scale);
+    if constexpr (options.softcap) {  // tanh(x) = 1 - 2 / (exp(2 x) + 1)
+      const float power = exp2_approx(multiply(multiply(logit, this->inverse_cap), 2.885390082f));
+      logit = multiply(this->cap, fused_multiply_add(-2.0f, reciprocal_approx(add(power, 1.0f)), 1.0f));
+    }
+    return logit;
+  }
+
+ private:
+  __device__ __forceinline__ static CrossEntropyParams scales_of(const auto& params) {
+    CrossEntropyParams scales = {};
+    scales.scale = params.scale;
+    scales.softcap = params.softcap;
+    scales.inverse_softcap = params.inverse_softcap;
+    return scales;
+  }
+};
 
 /// The epilogue of the product: see LinearEpilogue. `again`: only groups that finish has marked.
-template <typename TargetType, const LinearLossShape& shape, bool again>
+template <typename TargetType, const LinearLossShape& shape, const CrossEntropyOptions& options, bool again>
 class ExponentialEpilogue {
  public:
   using Params = LinearLossParams;
   static constexpr bool writes = shape.gradient;
   struct Row {
-    float origin;
-    float limit;  ///< of E: keeps it finite, and 0 for tokens without a gradient
+    float origin;  ///< binary logarithm
+    float limit;   ///< of E: keeps it finite, and 0 for tokens without a gradient
     float sum, largest;
-    float weighted;  ///< sum of exponentials times their logarithms, with entropy
-    int target;      ///< columns from the thread's first one
-    int columns;     ///< that exist, from the thread's first one
+    float target_logit;  ///< -inf until it is found
+    float weighted;      ///< sum of exponentials times their binary logarithms, with entropy
+    int target;          ///< columns from the thread's first one
+    int columns;         ///< that exist, from the thread's first one
     int row;
   };
 
   __device__ __forceinline__ explicit ExponentialEpilogue(const LinearLossParams& params)
-      : params_(params), scale_(linear_loss_scales(params)) {}
+      : params_(params), scale_(params) {}
 
   __device__ __forceinline__ bool skips(int row, int) const {
     if constexpr (!again) return false;
@@ -82,7 +97,8 @@ class ExponentialEpilogue {
   }
 
   __device__ __forceinline__ Row row(int row, int column) const {
-    Row state = {0.0f, 0.0f, 0.0f, Maximum::identity(), 0.0f, -1, params_.matmul.product.n - column, row};
+    Row state = {0.0f, 0.0f, 0.0f, Maximum::identity(), Maximum::identity(), 0.0f, -1, params_.matmul.product.n - column,
+                 row};
     if (row >= params_.matmul.product.m) return state;
     const Target<TargetType> target(params_, row, params_.vocab_size);
     state.origin = linear_loss_array<float>(params_, params_.origins_at)[row];
@@ -94,24 +110,29 @@ class ExponentialEpilogue {
   __device__ __forceinline__ float operator()(float sum, Row& state, int offset) const {
     const bool exists = offset < state.columns;
     const float logit = exists ? scale_(sum) : Maximum::identity();
-    const float distance = subtract(logit, state.origin);
-    float exponential = exp2_approx(multiply(distance, ExponentScale().high));
+    const float distance = fused_multiply_add(logit, ExponentScale().high, -state.origin);
+    float exponential = exp2_approx(distance);
     if constexpr (shape.entropy)
       if (exponential != 0.0f) state.weighted = fused_multiply_add(exponential, distance, state.weighted);
     state.largest = maximum(state.largest, logit);
     if (offset == state.target)
-      linear_loss_array<float>(params_, params_.target_logits_at)[state.row] = logit;
+      state.target_logit = logit;
     else
       state.sum = add(state.sum, exponential);
-    if constexpr (writes && !LinearLossScale<shape>::plain) exponential = multiply(exponential, scale_.slope(logit));
-    return -maximum(-exponential, -state.limit);
+    if constexpr (writes && !LogitScale<options>::plain) exponential = multiply(exponential, scale_.slope(logit));
+    // Numbers that are not negative have the order of their bits, and NaN is above them.
+    const uint32 bits = bits_of(exponential), limit = bits_of(state.limit);
+    return float_of(bits < limit ? bits : limit);
   }
 
   template <int lanes>
   __device__ __forceinline__ void end(const Row& state, int tile) const {
     const float sum = reduce_lanes<lanes>(state.sum, Sum()), largest = reduce_lanes<lanes>(state.largest, LargerNumber());
+    const float target_logit = reduce_lanes<lanes>(state.target_logit, LargerNumber());
     const float weighted = shape.entropy ? reduce_lanes<lanes>(state.weighted, Sum()) : 0.0f;
     if (lane_index() % lanes != 0 || state.row >= params_.matmul.product.m || tile >= params_.tiles) return;
+    if (state.target >= 0 && state.target < params_.tile_columns)  // columns from the tile's first one: the lane's, too
+      linear_loss_array<float>(params_, params_.target_logits_at)[state.row] = target_logit;
     const int64 at = int64{state.row} * params_.tiles + tile;
     linear_loss_array<LinearLossPartial>(params_, params_.partials_at)[at] = {sum, largest};
     if constexpr (shape.entropy) linear_loss_array<float>(params_, params_.weighted_at)[at] = weighted;
@@ -124,11 +145,11 @@ class ExponentialEpilogue {
   };
 
   const LinearLossParams& params_;
-  const LinearLossScale<shape> scale_;
+  const LinearLossScale<options> scale_;
 };
 
 /// Computes the origins: a warp per token.
-template <typename Element, typename TargetType, const LinearLossShape& shape>
+template <typename Element, typename TargetType, const LinearLossShape& shape, const CrossEntropyOptions& options>
 __device__ __forceinline__ void linear_loss_start(const LinearLossParams& params) {
   const MatmulParams& product = params.matmul.product;
   constexpr int warps = linear_loss_threads / 32, vector = shape.vector;
@@ -151,13 +172,15 @@ __device__ __forceinline__ void linear_loss_start(const LinearLossParams& params
   }
   sum = reduce_lanes<32>(sum, Sum());
   if (lane_index() == 0) {
-    const float logit = LinearLossScale<shape>(linear_loss_scales(params))(sum);
-    linear_loss_array<float>(params, params.origins_at)[row] = add(logit, linear_loss_headroom);
+    const float logit = LinearLossScale<options>(params)(sum);
+    linear_loss_array<float>(params, params.origins_at)[row] =
+        multiply(add(logit, linear_loss_headroom), ExponentScale().high);
   }
 }
 
 /// Computes losses and what the products need: a block per token. `again`: only for groups whose product was repeated.
-template <typename Element, typename TargetType, const LinearLossShape& shape, bool again>
+template <typename Element, typename TargetType, const LinearLossShape& shape, const CrossEntropyOptions& options,
+          bool again>
 __device__ __forceinline__ void linear_loss_finish(const LinearLossParams& params) {
   const MatmulParams& product = params.matmul.product;
   const int64 row = block_index();
@@ -187,13 +210,13 @@ __device__ __forceinline__ void linear_loss_finish(const LinearLossParams& param
   const float origin = *origin_of_row;
   const float target_logit =
       target.column >= 0 ? linear_loss_array<float>(params, params.target_logits_at)[row] : Maximum::identity();
-  const float of_target = exp2_approx(multiply(subtract(target_logit, origin), ExponentScale().high));
+  const float of_target = exp2_approx(fused_multiply_add(target_logit, ExponentScale().high, -origin));
   const float sum = add(rest, of_target);
   if constexpr (!again) {
     if (!(sum < linear_loss_most)) {  // or NaN
       sync_block();                   // all threads have read the origin
       if (thread_index() == 0) {
-        *origin_of_row = largest;
+        *origin_of_row = multiply(largest, ExponentScale().high);
         *repeats = 1;
       }
       return;
@@ -202,24 +225,27 @@ __device__ __forceinline__ void linear_loss_finish(const LinearLossParams& param
 
   const float log_sum =
       sum < 0.5f ? -log_of_one_plus(subtract(divide(1.0f, sum), 1.0f)) : log_of_one_plus(subtract(sum, 1.0f));
-  const float lse = add(origin, log_sum);
+  // The origin in two floats: origin ln(2).
+  const float high = multiply(origin, 0x1.62e43p-1f), low = multiply(origin, -0x1.05c61p-29f);
+  const float lost = fused_multiply_add(origin, 0x1.62e43p-1f, -high);
+  const float lse = add(high, add(log_sum, add(low, lost)));
   // Without cancellation if the target has most of the sum.
-  const float nll =
-      rest < of_target ? log_of_one_plus(divide(rest, of_target)) : add(subtract(origin, target_logit), log_sum);
-  const float z_loss = shape.options.z_loss ? multiply(params.z_factor, multiply(lse, lse)) : 0.0f;
+  const float nll = rest < of_target ? log_of_one_plus(divide(rest, of_target))
+                                     : add(subtract(high, target_logit), add(log_sum, add(low, lost)));
+  const float z_loss = options.z_loss ? multiply(params.z_factor, multiply(lse, lse)) : 0.0f;
   const auto of_loss = [&](float value) { return target.ignored ? 0.0f : target.bad ? float_of(nan_bits) : value; };
   if (thread_index() == 0) {
     params.loss[row] = of_loss(add(nll, z_loss));
     params.lse[row] = lse;
-    if constexpr (shape.entropy) params.entropy[row] = subtract(log_sum, divide(weighted, sum));
-    if constexpr (shape.options.z_loss) params.z_loss[row] = of_loss(z_loss);
+    if constexpr (shape.entropy) params.entropy[row] = subtract(log_sum, multiply(divide(weighted, sum), 0x1.62e43p-1f));
+    if constexpr (options.z_loss) params.z_loss[row] = of_loss(z_loss);
     if constexpr (shape.nll) params.nll[row] = of_loss(nll);
   }
   if constexpr (!shape.gradient) return;
 
   const float upstream = shape.upstream == Upstream::none ? 1.0f : params.dloss[shape.upstream == Upstream::row ? row : 0];
   // The gradient of a logit is upstream (slope p - [is target]), with slope = 1 + 2 z_loss lse.
-  const float slope = shape.options.z_loss ? fused_multiply_add(multiply(2.0f, params.z_factor), lse, 1.0f) : 1.0f;
+  const float slope = options.z_loss ? fused_multiply_add(multiply(2.0f, params.z_factor), lse, 1.0f) : 1.0f;
   // E of the target then is sum (p - 1 / slope). A slope near 0 would make that overflow; at 2^-60, the others vanish.
   const float safe_slope = slope < 0x1p-60f && slope > -0x1p-60f ? 0x1p-60f : slope;
   const float factor = target.counts() ? multiply(upstream, divide(safe_slope, sum)) : 0.0f;
@@ -227,10 +253,10 @@ __device__ __forceinline__ void linear_loss_finish(const LinearLossParams& param
     params.row_factors[row] = factor;
     if (target.counts()) {
       float of_class = -rest;
-      if constexpr (shape.options.z_loss)
+      if constexpr (options.z_loss)
         of_class = fused_multiply_add(sum, divide(subtract(safe_slope, 1.0f), safe_slope), of_class);
-      if constexpr (!LinearLossScale<shape>::plain)
-        of_class = multiply(of_class, LinearLossScale<shape>(linear_loss_scales(params)).slope(target_logit));
+      if constexpr (!LogitScale<options>::plain)
+        of_class = multiply(of_class, LinearLossScale<options>(params).slope(target_logit));
       static_cast<Element*>(product.c)[row * product.c_row_stride + target.column] = from_float<Element>(of_class);
     }
   }

@@ -75,6 +75,14 @@ Cost ParsedLinearLoss::cost() const {
           p_.gradient ? tokens * (vocab_size + hidden_size) * bytes : 8 * tokens, 2 * tokens * vocab_size * hidden_size};
 }
 
+ProductConfig ParsedLinearLoss::default_of(const DeviceInfo& device) const {
+  ProductConfig config = ProductBased::default_of(device);
+  // A soft cap and its derivative take registers: with 256 columns, some are spilled.
+  if (config.variant == matmul::Variant::wgmma && p_.gradient && p_.softcap > 0)
+    config.tile_n = 192, config.cluster_m = 1, config.cluster_n = device.max_cluster_blocks >= 2 ? 2 : 1;
+  return config;
+}
+
 SourceParts ParsedLinearLoss::parts_of(const ProductConfig& c) const {
   const bool wgmma = c.variant == matmul::Variant::wgmma;
   SourceParts parts;
@@ -87,21 +95,22 @@ SourceParts ParsedLinearLoss::parts_of(const ProductConfig& c) const {
   parts.specialized_for = {{"specialized for", std::string(name(p_.dtype)) + (p_.gradient ? ", with gradients" : "")},
                            {"tokens, hidden_size, vocab_size", "any"}};
   const std::string params = "LinearLossParams";
-  parts.constants = matmul::constants(product_, c) + linear_loss::target_type(p_.target_dtype) +
+  parts.constants = matmul::constants(product_, c) + linear_loss::loss_constants(p_) +
                     "static constexpr tunesmith::LinearLossShape loss_shape = {\n" + member("vector", vector_of(p_)) +
                     member("gradient", p_.gradient) + member("nll", p_.nll) + member("entropy", p_.entropy) +
-                    linear_loss::loss_members(p_) + "};\n\nstatic_assert(sizeof(tunesmith::" + params +
+                    linear_loss::upstream_member(p_) + "};\n\nstatic_assert(sizeof(tunesmith::" + params +
                     ") == " + std::to_string(sizeof(LinearLossParams)) +
                     ", \"the host fills the parameters by this layout\");\n";
   const auto product = [&](const std::string& entry, const std::string& again) {
-    return linear_loss::product_kernel(entry, params, c, "ExponentialEpilogue<TargetType, loss_shape, " + again + ">");
+    return linear_loss::product_kernel(entry, params, c,
+                                       "ExponentialEpilogue<TargetType, loss_shape, options, " + again + ">");
   };
   const auto finish = [&](const std::string& entry, const std::string& again) {
     return linear_loss::kernel(entry, params, threads,
-                               "linear_loss_finish<Element, TargetType, loss_shape, " + again + ">(params)");
+                               "linear_loss_finish<Element, TargetType, loss_shape, options, " + again + ">(params)");
   };
   parts.kernels = linear_loss::kernel("linear_loss_start", params, threads,
-                                      "linear_loss_start<Element, TargetType, loss_shape>(params)") +
+                                      "linear_loss_start<Element, TargetType, loss_shape, options>(params)") +
                   product("linear_loss", "false") + finish("linear_loss_finish", "false") +
                   product("linear_loss_repeat", "true") + finish("linear_loss_finish_again", "true");
   return parts;
@@ -121,6 +130,7 @@ LaunchPlan ParsedLinearLoss::plan_of(const ProductConfig& c, const DeviceInfo& d
   params.partials_at = layout.partials;
   linear_loss::set_loss_params(p_, params);
   params.tiles = static_cast<int>(tiles);
+  params.tile_columns = static_cast<int>(c.cols());
   params.group_rows = static_cast<int>(group_rows);
   params.groups = static_cast<int>(groups);
 

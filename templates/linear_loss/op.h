@@ -94,6 +94,7 @@ class ParsedLinearLoss final : public matmul::ProductBased {
   CheckResult check(std::span<const HostArray> arrays, std::int64_t max_rows) const override;
 
  private:
+  matmul::ProductConfig default_of(const DeviceInfo& device) const override;
   SourceParts parts_of(const matmul::ProductConfig& config) const override;
   LaunchPlan plan_of(const matmul::ProductConfig& config, const DeviceInfo& device) const override;
 

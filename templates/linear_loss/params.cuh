@@ -25,8 +25,9 @@ struct LinearLossParams {
   int64 weighted_at;       ///< float (tokens, tiles), with entropy: sums of exponentials times their logarithms
   int64 repeats_at;        ///< int (groups): whether the product of these tokens is repeated with other origins
   int64 ignore_index, vocab_start, vocab_size;
-  int tiles;       ///< of the product, along the vocabulary
-  int group_rows;  ///< tokens of a group: rows of a cluster's tile
+  int tiles;         ///< of the product, along the vocabulary
+  int tile_columns;  ///< of the product
+  int group_rows;    ///< tokens of a group: rows of a cluster's tile
   int groups;
   float scale, softcap, inverse_softcap;
   float z_factor;

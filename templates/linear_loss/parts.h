@@ -47,17 +47,18 @@ void set_loss_params(const Problem& p, Params& params) {
   params.z_factor = static_cast<float>(p.z_loss);
 }
 
-/// Returns members of the kernels' shape: the upstream gradient and the options of the loss.
+/// Returns the member of the kernels' shape for the upstream gradient.
 template <typename Problem>
-std::string loss_members(const Problem& p) {
-  const auto flag = [](bool value) { return std::string(value ? "true" : "false"); };
-  return member("upstream", "tunesmith::Upstream::" + std::string(enum_name(p.dloss))) +
-         member("options", "{.scaled = " + flag(p.scale != 1) + ", .softcap = " + flag(p.softcap > 0) +
-                               ", .z_loss = " + flag(p.z_loss > 0) + "}");
+std::string upstream_member(const Problem& p) {
+  return member("upstream", "tunesmith::Upstream::" + std::string(enum_name(p.dloss)));
 }
 
-inline std::string target_type(DType dtype) {
-  return std::string("using TargetType = ") + (dtype == DType::i32 ? "int" : "tunesmith::int64") + ";\n\n";
+/// Returns the definitions of `options` and TargetType.
+template <typename Problem>
+std::string loss_constants(const Problem& p) {
+  return std::string("using TargetType = ") + (p.target_dtype == DType::i32 ? "int" : "tunesmith::int64") +
+         ";\n\nstatic constexpr tunesmith::CrossEntropyOptions options = {\n" + member("scaled", p.scale != 1) +
+         member("softcap", p.softcap > 0) + member("z_loss", p.z_loss > 0) + "};\n\n";
 }
 
 inline std::string kernel(const std::string& entry, const std::string& params, std::int64_t threads,

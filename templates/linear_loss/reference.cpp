@@ -68,7 +68,7 @@ Token::Token(const matmul::ProductProblem& product, double scale, double softcap
       const double capped = std::tanh(logit / softcap);
       logit = softcap * capped;
       slope *= 1 - capped * capped;
-      error += 0x1p-21 * std::fabs(logit);
+      error += 0x1p-21 * softcap;
     }
     logits[static_cast<std::size_t>(c)] = logit;
     slopes[static_cast<std::size_t>(c)] = slope;

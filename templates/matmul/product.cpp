@@ -96,8 +96,7 @@ ProductConfig default_config(const ProductProblem& p, const DeviceInfo& device) 
   return {};
 }
 
-Config complete_config(const ProductProblem& p, const DeviceInfo& device, const Config& partial) {
-  ProductConfig start = default_config(p, device);
+Config complete_config(const ProductProblem& p, const DeviceInfo& device, const Config& partial, ProductConfig start) {
   if (const auto* const variant = partial.fields.find("variant"))
     if (const Variant given = read_config<ProductConfig>([&] {
                                 Fields fields = ProductConfig{}.to_config().fields;
@@ -116,8 +115,9 @@ Config complete_config(const ProductProblem& p, const DeviceInfo& device, const 
   return config;
 }
 
-std::vector<Config> search_space(const ProductProblem& p, const DeviceInfo& device, Effort effort) {
-  std::vector<Config> space{default_config(p, device).to_config()};
+std::vector<Config> search_space(const ProductProblem& p, const DeviceInfo& device, Effort effort,
+                                 const ProductConfig& start) {
+  std::vector<Config> space{start.to_config()};
   const auto add = [&](const ProductConfig& config) {
     if (!why_invalid(config, p, device).empty()) return;
     if (Config named = config.to_config(); std::ranges::find(space, named) == space.end()) space.push_back(std::move(named));

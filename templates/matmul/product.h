@@ -130,9 +130,11 @@ struct ProductConfig {
 /// Checks and completes configurations.
 std::string why_invalid(const ProductConfig& config, const ProductProblem& problem, const DeviceInfo& device);
 ProductConfig default_config(const ProductProblem& problem, const DeviceInfo& device);
-/// Throws as ParsedProblem::complete_config() does.
-Config complete_config(const ProductProblem& problem, const DeviceInfo& device, const Config& partial);
-std::vector<Config> search_space(const ProductProblem& problem, const DeviceInfo& device, Effort effort);
+/// Throws as ParsedProblem::complete_config() does. `start`: the default of the operation.
+Config complete_config(const ProductProblem& problem, const DeviceInfo& device, const Config& partial, ProductConfig start);
+/// Returns the candidates, `start` first.
+std::vector<Config> search_space(const ProductProblem& problem, const DeviceInfo& device, Effort effort,
+                                 const ProductConfig& start);
 std::vector<FieldInfo> config_fields();
 
 /// Returns why TMA cannot load or store the arrays; empty if it can.

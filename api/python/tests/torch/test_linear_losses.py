@@ -69,14 +69,15 @@ def test_fused_logits(reduction: str, dtype: torch.dtype) -> None:
     torch.testing.assert_close(loss.detach().double(), expected.detach(), rtol=1e-5, atol=1e-5)  # no logits are rounded
     (2 * loss).sum().backward()
     (2 * expected).sum().backward()
-    expect_same_gradients(ours[:2], exact[:2], 4 if dtype == torch.float32 else 2**10)
+    # In bfloat16, sums of products of rounded factors, with terms of up to 4.
+    expect_same_gradients(ours[:2], exact[:2], 4 if dtype == torch.float32 else 2**12)
     again, exact = leaves(dtype)
     loss, lse = tt.linear_cross_entropy(again[0], again[1], targets(), fused=True, return_lse=True, **options)
     logits = exact[0] @ exact[1].T
     (loss.sum() + (lse * 0.5).sum()).backward()
     expected = torch.nn.functional.cross_entropy(logits, targets(), **options)
     (expected.sum() + (logits.logsumexp(-1) * 0.5).sum()).backward()
-    expect_same_gradients(again[:2], exact[:2], 4 if dtype == torch.float32 else 2**10)
+    expect_same_gradients(again[:2], exact[:2], 4 if dtype == torch.float32 else 2**12)
     with pytest.raises(tunesmith.Error, match="fused is 1; allowed: only with dtype bf16 or f32 and without f32_logits, bias"):
         tt.linear_cross_entropy(ours[0], ours[1], targets(), linear_bias=ours[2], fused=True)
 
