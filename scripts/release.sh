@@ -17,7 +17,8 @@
 #   needs Python 3.12, see PYTHON there), "system" (for Python 3.11 and later on this system or later ones; for this
 #   architecture only) or "none". Default portable.
 # RELEASE_OPTIONS: more options of CMake, for trying this script out: "-DCMAKE_BUILD_TYPE=Debug".
-# RELEASE_WORK: folder of the builds, default build/release-work, where a second run finds what the first one has built.
+# RELEASE_WORK: folder of the builds, default build, where a second run finds what the first one has built. The builds are its
+#   subfolders, as deep as build/release, so that ccache finds their objects.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -87,7 +88,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 commit=$(git rev-parse HEAD)
 out=$PWD/build/release-$version
-work=${RELEASE_WORK:-$PWD/build/release-work}
+work=${RELEASE_WORK:-$PWD/build}
 jobs=${RELEASE_JOBS:-$(nproc)}
 umask 022
 rm -rf "$out"
@@ -112,16 +113,15 @@ unpack_root() {
   touch "$2/complete"
 }
 
-# build ARCH NAME OPTION...: builds in the folder ARCH/NAME of `work`.
+# build ARCH NAME OPTION...: builds in the folder release-ARCH-NAME of `work`.
 build() {
-  local arch=$1 folder=$work/$1/$2 root=$work/$1/root options=("${@:3}") more=()
+  local arch=$1 folder=$work/release-$1-$2 root=$work/release-$1-root options=("${@:3}") more=()
   read -ra more <<<"${RELEASE_OPTIONS:-}"
   if [[ $arch != "$(uname -m)" ]]; then
     unpack_root "$arch" "$root"
     options+=("-DCMAKE_TOOLCHAIN_FILE=$PWD/packaging/cross.cmake" "-DTUNESMITH_CROSS_ARCH=$arch" "-DTUNESMITH_CROSS_ROOT=$root")
   fi
   say "building $2 for $arch"
-  mkdir -p "$work/$arch"
   cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DTUNESMITH_BUILD_TESTS=OFF \
     -DTUNESMITH_BUILD_BENCH=OFF -DTUNESMITH_STATIC_DEPENDENCIES=ON "${options[@]}" "${more[@]}" >"$folder.log" 2>&1 &&
     cmake --build "$folder" -j "$jobs" >>"$folder.log" 2>&1 || { tail -40 "$folder.log" >&2; fail "$folder.log has the output"; }
@@ -135,7 +135,7 @@ pack() {
 
 make_deb() { # ARCH
   build "$1" deb -DTUNESMITH_REMOTE=ON
-  local folder=$work/$1/deb log=$work/$1/cpack.log deb
+  local folder=$work/release-$1-deb log=$work/release-$1-cpack.log deb
   rm -rf "$folder-package"
   cpack --config "$folder/CPackConfig.cmake" -G DEB -B "$folder-package" >"$log" 2>&1 ||
     { cat "$log" >&2; fail "cpack could not make the .deb"; }
@@ -146,24 +146,24 @@ make_deb() { # ARCH
 
 make_tree() { # ARCH
   build "$1" tree -DTUNESMITH_REMOTE=OFF
-  local tree=tunesmith-$version-Linux-$1
-  rm -rf "${work:?}/$1/$tree"
-  cmake --install "$work/$1/tree" --prefix "$work/$1/$tree" --strip >/dev/null
-  pack "$work/$1/$tree" "$out/$tree.tar.gz"
-  builds+=("$tree.tar.gz=$work/$1/tree")
+  local folder=$work/release-$1-tree tree=tunesmith-$version-Linux-$1
+  rm -rf "$folder-package"
+  cmake --install "$folder" --prefix "$folder-package/$tree" --strip >/dev/null
+  pack "$folder-package/$tree" "$out/$tree.tar.gz"
+  builds+=("$tree.tar.gz=$folder")
 }
 
 make_wheel() { # ARCH
   say "building the wheel ($wheel) for $1"
   rm -rf dist
-  local log=$work/$1/wheel.log folder
+  local log=$work/release-$1-wheel.log folder
   if [[ $wheel == portable ]]; then
     scripts/portable_wheel.sh "$1" >"$log" 2>&1 || { tail -40 "$log" >&2; fail "$log has the output"; }
     folder=$(echo "build/portable/$1"/build-3.*)
   else
     [[ $1 == "$(uname -m)" ]] || fail "RELEASE_WHEEL=system is for this machine's architecture, not $1"
     # The environment stays, so that the bill of materials finds the versions of its packages.
-    local environment=$work/$1/wheel-environment requirements
+    local environment=$work/release-$1-wheel-environment requirements
     requirements=$(sed -nE 's/^requires = \[(.*)\]$/\1/p' pyproject.toml | tr -d '",')
     [[ -x $environment/bin/pip ]] || python3 -m venv "$environment"
     # shellcheck disable=SC2086  # one word per package
