@@ -92,7 +92,7 @@ def debian_component(package: str) -> dict[str, object]:
     return {
         "type": "library",
         "name": source,
-        "version": re.sub(r"\+(dfsg|ds).*", "", upstream),
+        "version": re.sub(r"[+.](dfsg|ds).*", "", upstream),
         "licenses": [licence(source, package)],
         "purl": f"pkg:deb/debian/{source}@{version}",
     }
