@@ -7,6 +7,7 @@ package, and a package without a licence, is an error.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -32,19 +33,17 @@ def output(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def is_outside(file: Path, build: Path) -> bool:
-    """Reports whether a file is part of neither the sources nor the build."""
-    source = Path(__file__).resolve().parent.parent
-    return (
-        file.is_absolute()
-        and not file.is_relative_to(build)
-        and (not file.is_relative_to(source) or file.is_relative_to(source / "build"))
-    )
+def is_outside(file: Path) -> bool:
+    """Reports whether a file comes from elsewhere: the system, a Python environment, or a folder with unpacked packages."""
+    if re.search(r"/site-packages/|root/usr/", str(file)):
+        return True
+    return not file.is_relative_to(Path(__file__).resolve().parent.parent)
 
 
 def headers(build: Path) -> set[Path]:
-    found = (Path(line.strip()) for line in output("ninja", "-C", str(build), "-t", "deps").splitlines() if line[:1] == " ")
-    return {file for file in found if is_outside(file, build)}
+    lines = (line.strip() for line in output("ninja", "-C", str(build), "-t", "deps").splitlines() if line[:1] == " ")
+    found = {Path(os.path.normpath(build / line)) for line in lines}
+    return {file for file in found if is_outside(file)}
 
 
 def linked(build: Path) -> tuple[set[Path], set[Path]]:
@@ -56,12 +55,12 @@ def linked(build: Path) -> tuple[set[Path], set[Path]]:
         names.update(re.findall(r"NEEDED.*\[(.+)\]", output("readelf", "--dynamic", str(made))))
     known = dict(re.findall(r"^\s+(\S+) .*=> (\S+)$", output("/sbin/ldconfig", "-p"), re.MULTILINE)[::-1])
     shared = {Path(known[name]) for name in names if not name.startswith(("libtunesmith", "ld-linux"))}
-    return {file for file in static if is_outside(file, build)}, shared
+    return {file for file in static if is_outside(file)}, shared
 
 
 def debian_packages(files: set[Path]) -> set[str]:
     # Files of another root belong to the packages that this system has in its own.
-    names = {re.sub(r"^.*/root(?=/usr/)", "", str(file.resolve())) for file in files}
+    names = {re.sub(r"^.*root(?=/usr/)", "", str(file.resolve())) for file in files}
     owners = subprocess.run(["dpkg-query", "--search", *sorted(names)], check=False, capture_output=True, text=True).stdout
     found = {line.rsplit(": ", 1)[1]: line.split(": ", 1)[0].split(",")[0] for line in owners.splitlines()}
     if missing := names - found.keys():
@@ -98,6 +97,19 @@ def debian_component(package: str) -> dict[str, object]:
     }
 
 
+def python_itself(headers: set[Path]) -> dict[str, object]:
+    """The interpreter's headers, which need not be Debian's."""
+    patchlevel = next(file for file in headers if file.name == "patchlevel.h").read_text(encoding="utf-8")
+    version = re.findall(r'PY_VERSION +"(.+)"', patchlevel)[0]
+    return {
+        "type": "library",
+        "name": "cpython",
+        "version": version,
+        "licenses": [{"license": {"id": "PSF-2.0"}}],
+        "purl": f"pkg:generic/cpython@{version}",
+    }
+
+
 def python_components(files: set[Path]) -> dict[str, dict[str, object]]:
     found: dict[str, dict[str, object]] = {}
     for file in files:
@@ -127,11 +139,13 @@ def components(archives: dict[str, Path]) -> list[dict[str, object]]:
     uses: dict[str, set[tuple[str, str]]] = {}
     for archive, build in archives.items():
         used_headers = headers(build)
-        python = {file for file in used_headers if "/site-packages/" in str(file)}
+        packages_of_python = {file for file in used_headers if "/site-packages/" in str(file)}
+        interpreter = {file for file in used_headers - packages_of_python if "/include/python3." in str(file)}
+        debian = used_headers - packages_of_python - interpreter
         static, shared = linked(build)
         static_python = {file for file in static if "/site-packages/" in str(file)}
         kinds = {
-            "headers": {name for name in debian_packages(used_headers - python) if not TOOLCHAIN.match(name)},
+            "headers": {name for name in debian_packages(debian) if not TOOLCHAIN.match(name)},
             "static library": debian_packages(static - static_python) if static - static_python else set(),
             "shared library of the system": debian_packages(shared),
         }
@@ -140,7 +154,8 @@ def components(archives: dict[str, Path]) -> list[dict[str, object]]:
                 component = debian_component(package)
                 found.setdefault(str(component["purl"]), component)
                 uses.setdefault(str(component["purl"]), set()).add((archive, kind))
-        for component in python_components(python | static_python).values():
+        of_python = [*python_components(packages_of_python | static_python).values()]
+        for component in [*of_python, *([python_itself(interpreter)] if interpreter else [])]:
             found.setdefault(str(component["purl"]), component)
             uses.setdefault(str(component["purl"]), set()).add((archive, "headers"))
     for purl, component in found.items():

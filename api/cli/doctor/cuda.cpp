@@ -1,6 +1,6 @@
 // GPUs, NVRTC and cuBLASLt.
 
-#include <cstdlib>
+#include <sstream>
 
 #include "api/cli/doctor/advice.h"
 #include "api/cli/doctor/findings.h"
@@ -94,8 +94,8 @@ Finding look_for_nvrtc(const EngineOptions& options, const GpuFinding& gpus) {
   try {
     const std::string version = nvrtc->version();
     found.archs = nvrtc->supported_archs();
-    found.major = std::atoi(version.c_str());
-    found.minor = std::atoi(version.c_str() + version.find('.') + 1);
+    char dot = 0;
+    std::istringstream(version) >> found.major >> dot >> found.minor;
     std::string archs;
     Json list = Json::array();
     for (const Arch& arch : found.archs) {
