@@ -90,7 +90,6 @@ test_system() {
   cp -r api/examples/consumer "$root/opt"
   cp api/python/tests/fresh_environment.py "$root/opt"
   cp /etc/resolv.conf "$root/etc/"
-  mkdir -p "$root/etc/ssl" && cp -rL /etc/ssl/certs "$root/etc/ssl/" # for pip; a proxy may have a certificate of its own
   local name
   name=$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' "$root/etc/os-release")
 
@@ -104,13 +103,21 @@ test_system() {
   say "$name, with a compiler"
   inside "$system" "$bare"'
     apt install --no-install-recommends g++ cmake make python3-venv
+    python3 -c "import sys; print(sys.version_info.minor)" >python.txt'
+  # Dependencies come through this system's pip, which may have a proxy or certificates of its own.
+  local wheel
+  for wheel in "$root"/opt/tunesmith-*.whl; do
+    [[ ! -e $wheel ]] || python3 -m pip download --quiet --disable-pip-version-check --only-binary :all: --implementation cp \
+      --python-version "3.$(<"$root/opt/python.txt")" --dest "$root/opt/dependencies" numpy nanobind-backend
+  done
+  inside "$system" "$bare"'
     use_with_compiler /opt/unpacked/bin/tunesmith
     use_with_compiler tunesmith
     build_consumer with-deb
     for wheel in tunesmith-*.whl; do
       [[ -e $wheel ]] || break
       python3 -m venv environment
-      if ! environment/bin/pip install --quiet --disable-pip-version-check "$wheel" numpy >pip.log 2>&1; then
+      if ! environment/bin/pip install --quiet --disable-pip-version-check --no-index --find-links dependencies "$wheel" numpy >pip.log 2>&1; then
         # A wheel for one version of Python does not suit another.
         grep -q "not a supported wheel on this platform" pip.log && [[ $wheel != *abi3* ]] || { cat pip.log; exit 1; }
         echo "$wheel is not for $(python3 --version)"
