@@ -1,5 +1,5 @@
 # Shortcuts for scripts/ and the presets of CMakePresets.json. Builds are in build/<preset>/.
-.PHONY: help setup build demo docs test test-release test-torch torture asan tsan wheel bench format clean
+.PHONY: help setup build demo docs test test-release test-torch torture asan tsan wheel release release-test bench format clean
 
 help: ## show this list
 	@awk -F ':|## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$3}' Makefile
@@ -33,6 +33,12 @@ test-torch: setup ## test the Python package with PyTorch on the CPU, in an envi
 
 wheel: setup ## build the Python package's wheel and test it in a fresh environment
 	@scripts/wheel.sh
+
+release: setup ## make the files of a release of the present version in build/release-VERSION (CONTRIBUTING.md)
+	@scripts/release.sh "$$(sed -n 's/^#define TUNESMITH_VERSION "\(.*\)"/\1/p' core/include/tunesmith/version.h)"
+
+release-test: ## install these files in bare Debian 12 and Ubuntu 24.04 systems and use them (root; minutes)
+	@scripts/release_test.sh
 
 asan: setup ## run the tests with the address and undefined-behaviour sanitizers
 	@scripts/test.sh asan

@@ -93,6 +93,16 @@ Connection Connection::open_immutable(const std::filesystem::path& file) {
 
 Connection Connection::open_memory() { return Connection(":memory:", SQLITE_OPEN_READWRITE, 0); }
 
+Connection Connection::copy_to_memory() const {
+  Connection copy = open_memory();
+  sqlite3_backup* const backup = sqlite3_backup_init(copy.database_.get(), "main", database_.get(), "main");
+  if (backup != nullptr) sqlite3_backup_step(backup, -1);
+  // The connection has the error of the whole.
+  if (const int result = backup != nullptr ? sqlite3_backup_finish(backup) : SQLITE_ERROR; result != SQLITE_OK)
+    fail(copy.database_.get(), result, "copying into memory");
+  return copy;
+}
+
 void Connection::configure() {
   execute("PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA foreign_keys=ON; PRAGMA synchronous=FULL;");
   // Never use WAL: several common versions of SQLite can corrupt a WAL file if a write and a checkpoint race, WAL needs

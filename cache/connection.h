@@ -84,6 +84,8 @@ class Connection {
   /// Opens a file that is never written, without locks and without looking for a journal.
   static Connection open_immutable(const std::filesystem::path& file);
   static Connection open_memory();
+  /// Copies the database into memory.
+  Connection copy_to_memory() const;
 
   /// Sets a rollback journal, synchronous=FULL, foreign keys and no memory mapping. Reads the file.
   void configure();

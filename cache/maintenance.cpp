@@ -244,12 +244,11 @@ std::int64_t Cache::import_from(const fs::path& from) {
     try {
       Connection source = Connection::open_file(from, Connection::Access::read_only, impl_->options.busy_timeout_ms);
       const SchemaCheck found = check_schema(source);
-      if (found.state == SchemaCheck::State::older || found.state == SchemaCheck::State::newer) {
-        fail("its schema is " + std::to_string(found.version) + ", this version of tunesmith reads " +
-             std::to_string(migrations().size()));
-      }
-      if (found.state == SchemaCheck::State::damaged) fail("it is damaged");
-      if (found.state != SchemaCheck::State::current) fail("it is not a tunesmith cache");
+      if (found.state == SchemaCheck::State::empty) fail("it is empty");
+      if (found.state == SchemaCheck::State::older)
+        source = migrated_copy(source);
+      else if (found.state != SchemaCheck::State::current)
+        fail("it " + why_not_current(found));
       std::int64_t taken = 0;
       const std::string not_private = why_not_private(from);
       if (const std::string why = merge_into(layers, source, from.string(), not_private.empty(), taken); !why.empty())

@@ -72,6 +72,20 @@ SchemaCheck check_schema(Connection& connection, Migrations steps) {
   return {blank ? State::empty : State::foreign, version};
 }
 
+std::string why_not_current(const SchemaCheck& check, Migrations steps) {
+  const std::string versions =
+      " (schema " + std::to_string(check.version) + ", this one knows " + std::to_string(steps.size()) + ")";
+  switch (check.state) {
+    case SchemaCheck::State::empty:
+    case SchemaCheck::State::current: break;
+    case SchemaCheck::State::older: return "was written by an older version of tunesmith" + versions;
+    case SchemaCheck::State::newer: return "was written by a later version of tunesmith" + versions;
+    case SchemaCheck::State::foreign: return "is a database of another program";
+    case SchemaCheck::State::damaged: return "is damaged: its schema version is " + std::to_string(check.version);
+  }
+  return "";
+}
+
 void migrate(Connection& connection, Migrations steps) {
   Transaction transaction(connection);
   const SchemaCheck found = check_schema(connection, steps);
@@ -80,6 +94,12 @@ void migrate(Connection& connection, Migrations steps) {
   connection.execute("PRAGMA application_id=" + std::to_string(cache_application_id));
   connection.execute("PRAGMA user_version=" + std::to_string(steps.size()));
   transaction.commit();
+}
+
+Connection migrated_copy(Connection& older) {
+  Connection copy = older.copy_to_memory();
+  migrate(copy);
+  return copy;
 }
 
 }  // namespace tunesmith

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "cache/connection.h"
 
@@ -33,7 +34,14 @@ struct SchemaCheck {
 /// Checks the application id and the version. Throws SqliteError (SQLITE_NOTADB if the file is not a database).
 SchemaCheck check_schema(Connection& connection, Migrations steps = migrations());
 
+/// Returns why a file in this state is not used as it is, as a predicate: "is a database of another program". Empty for a
+/// current or an empty file.
+std::string why_not_current(const SchemaCheck& check, Migrations steps = migrations());
+
 /// Runs the missing migrations in one transaction; does nothing if there are none. Call it with the exclusive file lock.
 void migrate(Connection& connection, Migrations steps = migrations());
+
+/// Returns a copy of an older file in memory, migrated; the file does not change.
+Connection migrated_copy(Connection& older);
 
 }  // namespace tunesmith

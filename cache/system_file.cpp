@@ -29,13 +29,11 @@ void SystemFile::open() {
   const SchemaCheck found = check_schema(connection);
   switch (found.state) {
     case SchemaCheck::State::current: connection_.emplace(std::move(connection)); return;
+    case SchemaCheck::State::older: connection_.emplace(migrated_copy(connection)); return;
     case SchemaCheck::State::empty: return disable("it is empty");
-    case SchemaCheck::State::foreign: return disable("it is not a tunesmith cache");
-    case SchemaCheck::State::damaged: return disable("it is damaged");
-    case SchemaCheck::State::older:
-    case SchemaCheck::State::newer:
-      return disable("its schema is " + std::to_string(found.version) + ", this version reads " +
-                     std::to_string(migrations().size()));
+    case SchemaCheck::State::foreign:
+    case SchemaCheck::State::damaged:
+    case SchemaCheck::State::newer: return disable("it " + why_not_current(found));
   }
 }
 

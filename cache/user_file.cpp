@@ -94,10 +94,7 @@ UserFile::Opened UserFile::open(bool writing) {
     case SchemaCheck::State::empty: return Opened::absent;
     case SchemaCheck::State::older: return Opened::older;
     case SchemaCheck::State::newer:
-      reject(*now, "was written by a later version of tunesmith (schema " + std::to_string(found.version) +
-                       ", this one knows " + std::to_string(steps_.size()) + ")");
-      return Opened::rejected;
-    case SchemaCheck::State::foreign: reject(*now, "is a database of another program"); return Opened::rejected;
+    case SchemaCheck::State::foreign: reject(*now, why_not_current(found, steps_)); return Opened::rejected;
     case SchemaCheck::State::damaged:
       throw SqliteError(SQLITE_CORRUPT, "schema version " + std::to_string(found.version) + " is invalid");
     case SchemaCheck::State::current: break;

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# packaging.sh [deb] [conan] [vcpkg]: installs each package in a clean environment, and uses it once: a softmax on the host
-# executor and the command line. Without arguments, all of them. Each builds the library again, which takes minutes.
-#   deb    the .deb and the .tar.gz of cpack; the .deb in a minimal Debian (needs root, debootstrap and Debian's mirror), where
-#          api/examples/consumer is built against it
+# packaging.sh [conan] [vcpkg]: installs each package in a clean environment, and uses it once: a softmax on the host executor and
+# the command line. Without arguments, both. Each builds the library again, which takes minutes. (release_test.sh does so for the
+# archives of a release.)
 #   conan  packaging/conan in a Conan home of its own; Conan comes from PyPI
 #   vcpkg  packaging/vcpkg with the vcpkg of VCPKG_ROOT; without it, its repository is cloned and its tool downloaded
-# conan and vcpkg take Tunesmith's dependencies from the system (scripts/setup.sh). PACKAGING_FOLDER: where everything is
-# built, default build/packaging. PACKAGING_BUILD: a finished build folder that cpack packs, instead of a new build.
+# Both take Tunesmith's dependencies from the system (scripts/setup.sh). PACKAGING_FOLDER: where everything is built, default
+# build/packaging.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,7 +14,7 @@ mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 jobs=${PACKAGING_JOBS:-$(nproc)}
 systems=("$@")
-((${#systems[@]})) || systems=(deb conan vcpkg)
+((${#systems[@]})) || systems=(conan vcpkg)
 
 say() { echo "packaging: $*"; }
 fail() {
@@ -29,36 +28,6 @@ version_of() {
   version=$(dpkg-query --show --showformat='${Version}' "$1") || fail "$1 is not installed (scripts/setup.sh)"
   version=${version#*:}
   echo "${version%%[-+]*}"
-}
-
-test_deb() {
-  [[ $EUID == 0 ]] && command -v debootstrap >/dev/null || fail "deb needs root and debootstrap"
-  local build=${PACKAGING_BUILD:-build/release}
-  if [[ -z ${PACKAGING_BUILD:-} ]]; then
-    cmake --preset release >/dev/null
-    cmake --build --preset release -j "$jobs"
-  fi
-  rm -rf "$folder/deb"
-  cpack --config "$build/CPackConfig.cmake" -B "$folder/deb" >"$folder/cpack.log" 2>&1 || { cat "$folder/cpack.log"; exit 1; }
-  local root=$folder/debian
-  rm -rf "$root"
-  # shellcheck source=/dev/null
-  debootstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" >"$folder/debootstrap.log" ||
-    { tail "$folder/debootstrap.log"; exit 1; }
-  cp "$folder"/deb/*.deb "$folder"/deb/*.tar.gz "$root/opt"
-  cp -r api/examples/consumer "$root/opt"
-  rm "$root/etc/apt/sources.list" && cp -r /etc/apt/. "$root/etc/apt/"
-  chroot "$root" bash -euo pipefail -c '
-    export DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin
-    apt-get -qq update
-    apt-get -qq install --no-install-recommends g++ cmake make /opt/tunesmith*.deb >/opt/apt.log 2>&1 || { cat /opt/apt.log; exit 1; }
-    tunesmith run softmax --rows 4 --cols 100 --device host --mode off --cache /opt/cache.db
-    cmake -S /opt/consumer -B /opt/build >/dev/null && cmake --build /opt/build && /opt/build/consumer
-    mkdir /opt/unpacked && tar -xzf /opt/tunesmith-*.tar.gz -C /opt/unpacked --strip-components=1
-    apt-get -qq remove tunesmith >/dev/null
-    cmake -S /opt/consumer -B /opt/again -DCMAKE_PREFIX_PATH=/opt/unpacked >/dev/null && cmake --build /opt/again && /opt/again/consumer'
-  rm -rf "$root"
-  say "deb: the .deb and the .tar.gz work in a minimal Debian"
 }
 
 test_conan() {
@@ -134,7 +103,7 @@ test_vcpkg() {
 
 for system in "${systems[@]}"; do
   case $system in
-    deb | conan | vcpkg) "test_$system" ;;
-    *) fail "argument is '$system'; allowed: deb, conan, vcpkg" ;;
+    conan | vcpkg) "test_$system" ;;
+    *) fail "argument is '$system'; allowed: conan, vcpkg" ;;
   esac
 done

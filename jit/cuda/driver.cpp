@@ -43,24 +43,72 @@ bool poisons_context(cuda::Result result) {
   }
 }
 
+std::vector<std::string> places_of(const std::filesystem::path& library) {
+  return library.empty() ? driver_candidates() : std::vector{library.string()};
+}
+
+struct OpenedDriver {
+  void* handle = nullptr;
+  std::string path, error;
+};
+
+OpenedDriver open_library(const std::filesystem::path& library) {
+  OpenedDriver opened;
+  for (const std::string& place : places_of(library)) {
+    opened.handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (opened.handle != nullptr) break;
+    if (const std::string message = loader_error(); opened.error.empty()) opened.error = message;
+  }
+  if (opened.handle == nullptr) return opened;
+  opened.error.clear();
+  Dl_info facts = {};
+  void* const init = dlsym(opened.handle, "cuInit");
+  opened.path = init != nullptr && dladdr(init, &facts) != 0 && facts.dli_fname != nullptr ? facts.dli_fname : "libcuda";
+  return opened;
+}
+
+std::string describe_error(cuda::Result result, const char* error_name, const char* text) {
+  std::string description = error_name != nullptr ? error_name : "CUDA error " + std::to_string(result);
+  if (text != nullptr) description += std::string(" (") + text + ")";
+  return description;
+}
+
 }  // namespace
 
-std::shared_ptr<const Driver> Driver::open(const std::filesystem::path& library) {
-  const std::vector<std::string> candidates = library.empty() ? driver_candidates() : std::vector{library.string()};
-  void* handle = nullptr;
-  std::string reason;
-  for (const std::string& candidate : candidates) {
-    handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) break;
-    if (const std::string message = loader_error(); reason.empty()) reason = message;
+DriverFacts probe_driver(const std::filesystem::path& library) {
+  const OpenedDriver opened = open_library(library);
+  DriverFacts facts;
+  if (opened.handle == nullptr) {
+    facts.loader_error = opened.error;
+    return facts;
   }
-  if (handle == nullptr)
-    throw Error(ErrorCode::no_device, "no CUDA driver was found; tried ", join(candidates), " (", reason, ")");
+  facts.path = opened.path;
+  // These functions are older than CUDA 8 and keep their interface.
+  const auto call = [&]<typename... Arguments>(const char* name, Arguments... arguments) {
+    const auto function = reinterpret_cast<cuda::Result (*)(Arguments...)>(dlsym(opened.handle, name));
+    return function != nullptr ? function(arguments...) : cuda::error_not_found;
+  };
+  if (call("cuDriverGetVersion", &facts.api_version) != cuda::success) facts.api_version = 0;
+  facts.init = call("cuInit", 0U);
+  if (facts.init != cuda::success) {
+    const char *error_name = nullptr, *text = nullptr;
+    call("cuGetErrorName", facts.init, &error_name);
+    call("cuGetErrorString", facts.init, &text);
+    facts.init_error = describe_error(facts.init, error_name, text);
+  } else if (call("cuDeviceGetCount", &facts.gpus) != cuda::success) {
+    facts.gpus = 0;
+  }
+  return facts;
+}
+
+std::shared_ptr<const Driver> Driver::open(const std::filesystem::path& library) {
+  const OpenedDriver opened = open_library(library);
+  if (opened.handle == nullptr)
+    throw Error(ErrorCode::no_device, "no CUDA driver was found; tried ", join(places_of(library)), " (", opened.error, ")");
+  void* const handle = opened.handle;
 
   std::shared_ptr<Driver> driver(new Driver);
-  Dl_info facts = {};
-  void* const init = dlsym(handle, "cuInit");
-  driver->path_ = init != nullptr && dladdr(init, &facts) != 0 && facts.dli_fname != nullptr ? facts.dli_fname : "libcuda";
+  driver->path_ = opened.path;
 
   // cuGetProcAddress returns the interface of the requested version, whatever the driver's default is.
   const auto get_proc_address = reinterpret_cast<GetProcAddress>(dlsym(handle, "cuGetProcAddress_v2"));
@@ -104,9 +152,7 @@ std::string Driver::describe(cuda::Result result) const {
   const char* text = nullptr;
   functions_.get_error_name(result, &error_name);
   functions_.get_error_string(result, &text);
-  std::string description = error_name != nullptr ? error_name : "CUDA error " + std::to_string(result);
-  if (text != nullptr) description += std::string(" (") + text + ")";
-  return description;
+  return describe_error(result, error_name, text);
 }
 
 void Driver::fail(cuda::Result result, const char* call, const std::string& doing) const {

@@ -11,6 +11,18 @@
 
 namespace tunesmith {
 
+/// Facts about a driver library, also about one that is too old for Driver::open(), for `tunesmith doctor`.
+struct DriverFacts {
+  std::string path{};                 ///< empty: no library could be opened
+  std::string loader_error{};         ///< the loader's message for the first place; empty if the library was opened
+  int api_version = 0;                ///< 13000 for CUDA 13.0; 0 if unknown
+  cuda::Result init = cuda::success;  ///< of cuInit
+  std::string init_error{};           ///< name and description of `init`; empty if it is success
+  int gpus = 0;                       ///< number of GPUs that it sees
+};
+/// Opens the driver library, in the places of Driver::open(), and calls cuInit. Never throws.
+DriverFacts probe_driver(const std::filesystem::path& library = {});
+
 /// The driver's functions. Immutable and thread-safe. The library stays loaded until the process ends.
 class Driver {
  public:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <set>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -84,12 +86,15 @@ fs::path library_below(const fs::path& folder, const LibraryName& name, int vers
   return {};
 }
 
-LibraryLocation search(const LibraryName& name, std::span<const int> majors, const CudaFolders& folders) {
+// Visits every library file in the order of the search, until `accept` returns true.
+void search(const LibraryName& name, std::span<const int> majors, const CudaFolders& folders,
+            const std::function<bool(const LibraryLocation&)>& accept) {
   LibraryLocation location;
-  const auto accept = [&](const fs::path& library, int version, const Place& place) {
+  const auto is_last = [&](const fs::path& library, int version, const Place& place) {
     location.library = library;
     location.major = version;
     location.found_in = place.kind;
+    return accept(location);
   };
   std::vector<Place> places;
   for (const fs::path& folder : folders.given) places.push_back({folder, "given folder"});
@@ -97,10 +102,8 @@ LibraryLocation search(const LibraryName& name, std::span<const int> majors, con
   for (const Place& place : places) {
     location.tried.push_back(place.folder.string());
     for (const int version : majors)
-      if (const fs::path library = library_below(place.folder, name, version); !library.empty()) {
-        accept(library, version, place);
-        return location;
-      }
+      if (const fs::path library = library_below(place.folder, name, version); !library.empty())
+        if (is_last(library, version, place)) return;
   }
 
   places.clear();
@@ -115,10 +118,26 @@ LibraryLocation search(const LibraryName& name, std::span<const int> majors, con
       if (version == majors.front()) location.tried.push_back(place.folder.string());
       const fs::path library = std::string_view(place.kind) == "system" ? place.folder / file_of(name, version)
                                                                         : library_below(place.folder, name, version);
-      if (library.empty() || !is_there(library)) continue;
-      accept(library, version, place);
-      return location;
+      if (!library.empty() && is_there(library) && is_last(library, version, place)) return;
     }
+  location = {{}, 0, {}, std::move(location.tried)};
+  accept(location);
+}
+
+LibraryLocation find_first(const LibraryName& name, std::span<const int> majors, const CudaFolders& folders) {
+  LibraryLocation first;
+  search(name, majors, folders, [&](const LibraryLocation& location) {
+    first = location;
+    return true;
+  });
+  return first;
+}
+
+NvrtcLocation as_nvrtc(const LibraryLocation& found) {
+  NvrtcLocation location;
+  if (found.found()) location = describe_nvrtc(found.library);
+  location.found_in = found.found_in;
+  location.tried = found.tried;
   return location;
 }
 
@@ -144,19 +163,24 @@ NvrtcLocation describe_nvrtc(const fs::path& library) {
   return location;
 }
 
-NvrtcLocation find_nvrtc(const CudaFolders& folders) {
-  LibraryLocation found = search(nvrtc_name, versions, folders);
-  NvrtcLocation location;
-  if (found.found()) location = describe_nvrtc(found.library);
-  location.found_in = std::move(found.found_in);
-  location.tried = std::move(found.tried);
-  return location;
+NvrtcLocation find_nvrtc(const CudaFolders& folders) { return as_nvrtc(find_first(nvrtc_name, versions, folders)); }
+
+std::vector<NvrtcLocation> find_every_nvrtc(const CudaFolders& folders) {
+  std::vector<NvrtcLocation> every;
+  std::set<fs::path> files;  // the same file may have several names: /usr/local/cuda is a link to /usr/local/cuda-13.0
+  search(nvrtc_name, versions, folders, [&](const LibraryLocation& location) {
+    std::error_code error;
+    const fs::path real = fs::weakly_canonical(location.library, error);
+    if (location.found() && files.insert(error ? location.library : real).second) every.push_back(as_nvrtc(location));
+    return false;
+  });
+  return every;
 }
 
 LibraryLocation find_cublas_lt(const CudaFolders& folders, int newest_major) {
   std::vector<int> usable(versions.begin(), versions.end());
   std::erase_if(usable, [&](int version) { return version > newest_major; });
-  return search(cublas_lt_name, usable, folders);
+  return find_first(cublas_lt_name, usable, folders);
 }
 
 std::string nvrtc_identity(const NvrtcLocation& location) {

@@ -42,6 +42,8 @@ struct NvrtcLocation {
 /// folders and the system's library folders; wheel folders. After the toolkit folders, version 13 in any place precedes 12.
 /// Each folder may be a library folder, a toolkit, or a folder that pip installed into. Never throws.
 NvrtcLocation find_nvrtc(const CudaFolders& folders);
+/// Finds every NVRTC in these places, in the same order: find_nvrtc()'s first. Each file comes once. Never throws.
+std::vector<NvrtcLocation> find_every_nvrtc(const CudaFolders& folders);
 /// Returns the version and the builtins of a library file whose path is known.
 NvrtcLocation describe_nvrtc(const std::filesystem::path& library);
 /// Finds cuBLASLt (libcublasLt.so.13, else .12) in the same places and order. `newest_major` is the CUDA version of the

@@ -128,10 +128,10 @@ TEST_F(CacheMaintenance, InvalidImportsFailAndLeaveTheCacheIntact) {
   fs::remove(from);
   { Cache(options(from)).store_record(sample_record(128), {}); }
   Connection::open_file(from, Connection::Access::read_write, 0).execute("PRAGMA user_version=3");
-  EXPECT_MENTIONS(failure_of([&] { cache.import_from(from); }), "its schema is 3");
+  EXPECT_MENTIONS(failure_of([&] { cache.import_from(from); }), "(schema 3, this one knows 2)");
   fs::remove(from);
   Connection::open_file(from, Connection::Access::create, 0).execute("CREATE TABLE t (x)");
-  EXPECT_MENTIONS(failure_of([&] { cache.import_from(from); }), "not a tunesmith cache");
+  EXPECT_MENTIONS(failure_of([&] { cache.import_from(from); }), "is a database of another program");
 
   EXPECT_EQ(cache.list_records().size(), 1u);
   EXPECT_EQ(count_aside(), 0);

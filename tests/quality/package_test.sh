@@ -7,7 +7,7 @@
 #   - both find the installed tuning results in the moved tree;
 #   - cpack's .tar.gz and .deb hold a command line that runs, and a library for the same program;
 #   - FetchContent configures a program with the checkout as a part of it;
-#   - the recipes in packaging/ have the version of the library and its folders.
+#   - the Conan recipe in packaging/ has the folders of the library. (release_script_test.sh checks versions.)
 set -euo pipefail # so no `| grep -q`, which ends before its input does
 source_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$1
@@ -39,7 +39,7 @@ cmake --build "$scratch/consumer-build"
 "$scratch/consumer-build/consumer"
 
 step "a version that is too new"
-sed -i 's/find_package(tunesmith [0-9.]* /find_package(tunesmith 99.0 /' "$scratch/consumer/CMakeLists.txt"
+sed -i 's/find_package(tunesmith /find_package(tunesmith 99.0 /' "$scratch/consumer/CMakeLists.txt"
 if "${configure[@]}" -B "$scratch/rejected" >"$scratch/rejected.log" 2>&1; then fail "version 99.0 was found"; fi
 grep -q "tunesmith" "$scratch/rejected.log" || fail "the error does not name tunesmith"
 
@@ -124,9 +124,6 @@ ninja -C "$scratch/fetching-build" -t query fetching | grep libtunesmith >/dev/n
 [[ ! -d $scratch/fetching-build/_deps/tunesmith-build/tests ]] || fail "the tests are part of the program's build"
 
 step "recipes" # scripts/packaging.sh builds and uses them
-version=$(sed -n 's/.*TUNESMITH_VERSION "\(.*\)"/\1/p' "$source_folder/core/include/tunesmith/version.h")
-grep -F "\"version\": \"$version\"" "$source_folder/packaging/vcpkg/ports/tunesmith/vcpkg.json" >/dev/null ||
-  fail "the vcpkg port's version is not $version"
 for folder in $(sed -n 's/.*folders = \[\(.*\)\]/\1/p' "$source_folder/packaging/conan/conanfile.py" | tr -d '",'); do
   [[ -d $source_folder/$folder ]] || fail "the Conan recipe exports $folder, which does not exist"
 done

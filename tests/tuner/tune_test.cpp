@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tests/tuner/tune_fixture.h"
+#include "tunesmith/version.h"
 
 namespace tunesmith {
 namespace {
@@ -41,7 +42,7 @@ TEST_F(Tune, RecordDescribesItsMeasurement) {
   EXPECT_EQ(stored->effort, "full");
   EXPECT_EQ(stored->provenance.at("driver"), "1");
   EXPECT_EQ(stored->provenance.at("compiler"), "scripted 1");
-  EXPECT_EQ(stored->provenance.at("tunesmith"), "0.1.0");
+  EXPECT_EQ(stored->provenance.at("tunesmith"), TUNESMITH_VERSION);
   EXPECT_EQ(stored->provenance.at("samples"), std::to_string(trial(result, 4).samples));
   EXPECT_FALSE(stored->provenance.contains("drift"));
   EXPECT_FALSE(stored->provenance.contains("repeats"));

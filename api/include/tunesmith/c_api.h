@@ -109,7 +109,7 @@ typedef struct tunesmith_options {
   void* progress_context;
 } tunesmith_options;
 
-/* "0.1.0". */
+/* TUNESMITH_VERSION of the library, such as "0.2.0". */
 TUNESMITH_API const char* tunesmith_version(void);
 /* "invalid_argument"; "unknown" for a number that is no status. */
 TUNESMITH_API const char* tunesmith_status_name(tunesmith_status status);

@@ -48,6 +48,7 @@ int CliTest::start(const std::vector<std::string>& arguments) const {
   variables["TUNESMITH_CACHE"] = cache_file();
   if (!shipped_records) variables["TUNESMITH_SYSTEM_CACHE"] = "";
   for (const auto& [variable, value] : environment) variables[variable] = value;
+  for (const std::string& variable : without) variables.erase(variable);
   std::vector<std::string> lines;
   for (const auto& [variable, value] : variables) lines.push_back(variable + "=" + value);
   std::vector<char*> envp, argv{const_cast<char*>(program.c_str())};

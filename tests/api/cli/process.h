@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ class CliTest : public testing::Test {
   bool has_gpu() const;
 
   std::map<std::string, std::string> environment;  ///< on top of what every run gets
+  std::set<std::string> without;                   ///< variables that runs do not get
   std::string program = built_program();
   bool shipped_records = false;  ///< whether runs see the records that ship with the program; most tests count their own
   std::filesystem::path folder_;

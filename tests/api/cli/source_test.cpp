@@ -1,4 +1,4 @@
-// tunesmith source and doctor.
+// tunesmith source.
 
 #include <regex>
 #include <tuple>
@@ -90,27 +90,6 @@ TEST_F(CliTest, AnNvrtcThatCannotBeOpened) {
   EXPECT_NE(report["nvrtc"]["error"].get<std::string>().find("libnvrtc"), std::string::npos);
   // What needs no compiler works all the same.
   EXPECT_EQ(run({"source", "softmax", "--rows", "4", "--cols", "8", "--arch", "sm_90a"}).code, 0);
-}
-
-TEST_F(CliTest, DoctorSaysWhatItFound) {
-  environment["TUNESMITH_MODE"] = "replay";
-  const nlohmann::json report = run_json({"doctor"});
-  for (const char* key : {"version", "driver", "nvrtc", "cublas_lt", "host_compiler", "cache", "environment"})
-    EXPECT_TRUE(report.contains(key)) << key;
-  EXPECT_EQ(report["cache"]["file"], cache_file());
-  EXPECT_EQ(report["cache"]["healthy"], true);
-  EXPECT_EQ(report["environment"]["TUNESMITH_MODE"], "replay");
-  EXPECT_FALSE(report["cache"]["sqlite_version"].get<std::string>().empty());
-  const Outcome table = run({"doctor"});
-  EXPECT_EQ(table.code, 0);
-  for (const char* text :
-       {"driver", "GPU", "NVRTC", "cuBLASLt", "host compiler", "SQLite", "cache", "TUNESMITH_MODE=replay"})
-    EXPECT_NE(table.out.find(text), std::string::npos) << text;
-  EXPECT_TRUE(files().empty());
-
-  write("cache.db", "garbage that is longer than a header of a database would be " + std::string(4096, 'x'));
-  const Outcome garbage = run({"doctor"});
-  EXPECT_EQ(garbage.code, 0) << garbage.err;
 }
 
 }  // namespace

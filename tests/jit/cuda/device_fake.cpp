@@ -93,6 +93,12 @@ Handle new_handle(int& count, std::uintptr_t base) {
 
 std::map<EventHandle, double> recorded_us;
 
+// A number that the environment asks for, for programs that cannot call fake_cuda().
+int asked_or(const char* variable, int otherwise) {
+  const char* const asked = std::getenv(variable);
+  return asked != nullptr ? std::atoi(asked) : otherwise;
+}
+
 }  // namespace
 
 extern "C" {
@@ -107,12 +113,14 @@ Result cuGetErrorString(Result result, const char** text) {
   *text = result == 12345 ? nullptr : "as the script says";
   return *text != nullptr ? success : error_invalid_value;
 }
-Result cuInit(unsigned) { return made("cuInit"); }
-Result cuDriverGetVersion(int* version) { return *version = state.driver_version, success; }
-Result cuDeviceGetCount(int* count) {
-  const char* const asked = std::getenv("TUNESMITH_FAKE_GPUS");  // for programs that cannot call fake_cuda()
-  return *count = asked != nullptr ? std::atoi(asked) : state.device_count, success;
+Result cuInit(unsigned) {
+  const Result result = made("cuInit");
+  return result != success ? result : asked_or("TUNESMITH_FAKE_INIT", success);
 }
+Result cuDriverGetVersion(int* version) {
+  return *version = asked_or("TUNESMITH_FAKE_VERSION", state.driver_version), success;
+}
+Result cuDeviceGetCount(int* count) { return *count = asked_or("TUNESMITH_FAKE_GPUS", state.device_count), success; }
 Result cuDeviceGet(DeviceHandle* device, int ordinal) { return *device = ordinal, made("cuDeviceGet"); }
 Result cuDeviceGetName(char* name, int bytes, DeviceHandle) {
   return std::strncpy(name, state.name.c_str(), static_cast<std::size_t>(bytes)), success;
