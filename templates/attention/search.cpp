@@ -227,9 +227,7 @@ Config complete_config(const Config& partial, const Settings& settings, const De
                                 ? default_config(parse_variant(partial.fields), settings, device)
                                 : default_config(settings, device);
   const Variant variant = usual.variant;
-  Config config = usual.to_config();
-  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
-  TypedConfig typed = TypedConfig::parse(config);
+  TypedConfig typed = TypedConfig::parse(with_values(usual.to_config(), partial));
   // The default uses the shared memory that its own tiles leave; other tiles leave a different amount.
   if (variant == Variant::wgmma) {
     const auto is_free = [&](const char* field) { return !partial.fields.contains(field); };
@@ -241,9 +239,9 @@ Config complete_config(const Config& partial, const Settings& settings, const De
       if (refit) typed = fitted(typed, settings, device);
     }
   }
-  if (const std::string reason = why_invalid(typed, settings, device); !reason.empty())
-    throw Error(ErrorCode::invalid_argument, "config '", typed.to_config().text(), "' cannot be used: ", reason);
-  return typed.to_config();
+  Config config = typed.to_config();
+  require_usable(config, why_invalid(typed, settings, device));
+  return config;
 }
 
 std::vector<Config> search_space(const Settings& settings, const DeviceInfo& device, Effort effort) {

@@ -14,9 +14,7 @@ int register_limit(const TypedConfig& config, const DeviceInfo& device) noexcept
 namespace {
 
 std::string why_simt_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
-  if (config.threads > device.max_threads_per_block)
-    return "threads is " + std::to_string(config.threads) + "; the device allows " +
-           std::to_string(device.max_threads_per_block);
+  if (std::string reason = why_too_many(config.threads, device); !reason.empty()) return reason;
   if (config.tile_q % (config.threads / 16) != 0)
     return "tile_q is " + std::to_string(config.tile_q) + ", but threads / 16 = " + std::to_string(config.threads / 16) +
            " threads share its queries; it must be a multiple";

@@ -20,17 +20,15 @@ Config complete_config(const Config& partial, const Settings& settings, const De
       if (*kernels == Value(std::int64_t{known.kernels}) && start.kernels != known.kernels &&
           why_invalid(known, settings, device).empty())
         start = known;
-  Config config;
-  if (!is_complete<TypedConfig>(partial, start.variant)) config = start.to_config();
-  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
-  TypedConfig typed = TypedConfig::parse(config);
+  const bool complete = is_complete<TypedConfig>(partial, start.variant);
+  TypedConfig typed = TypedConfig::parse(complete ? partial : with_values(start.to_config(), partial));
   // Drop the default's persistent blocks, fourth warpgroup and head split if they do not fit the pinned fields.
   if (!partial.fields.contains("persistent") && !why_invalid(typed, settings, device).empty()) typed.persistent = false;
   if (!partial.fields.contains("adders") && !why_invalid(typed, settings, device).empty()) typed.adders = false;
   if (!partial.fields.contains("head_split") && !why_invalid(typed, settings, device).empty()) typed.head_split = 0;
-  if (const std::string reason = why_invalid(typed, settings, device); !reason.empty())
-    throw Error(ErrorCode::invalid_argument, "config '", typed.to_config().text(), "' cannot be used: ", reason);
-  return typed.to_config();
+  Config config = typed.to_config();
+  require_usable(config, why_invalid(typed, settings, device));
+  return config;
 }
 
 }  // namespace tunesmith::attention_backward

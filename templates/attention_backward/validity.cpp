@@ -24,8 +24,7 @@ std::string why_too_much_memory(std::int64_t bytes, const DeviceInfo& device, co
 }
 
 std::string why_simt_invalid(const TypedConfig& config, const DeviceInfo& device) {
-  if (config.threads > device.max_threads_per_block)
-    return "threads is " + text(config.threads) + "; the device allows " + text(device.max_threads_per_block);
+  if (std::string reason = why_too_many(config.threads, device); !reason.empty()) return reason;
   const int down = config.threads / 16;
   if (config.tile_q % down != 0 || config.tile_kv % down != 0)
     return "threads / 16 = " + text(down) + " threads share the rows of a tile; tile_q and tile_kv must be " +
