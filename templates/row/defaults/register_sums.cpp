@@ -1,4 +1,4 @@
-// Defaults of losses without a gradient whose rows of 2 to 32 KiB are read once into registers. With most of a
+// Defaults of sums of terms alone whose rows of 2 to 32 KiB are read once into registers. With most of a
 // multiprocessor's threads resident, each has few registers, and ptxas orders its loads one after another. 20 to 36 warps
 // with more registers each take 0.89 to 1.0 of the time of 32 to 44 on an H100 and an H200 (cross_entropy/NOTES.md, "Warps
 // of losses alone").
@@ -34,7 +34,7 @@ TypedConfig block_of_row(const Threads& threads, Registers registers) {
   return config;
 }
 
-std::optional<TypedConfig> narrow_loss(const Shape& shape) {
+std::optional<TypedConfig> narrow_sums(const Shape& shape) {
   constexpr std::int64_t of_short_row = 192, of_medium_row = 256, max_of_warp = 384;
   const std::int64_t accesses = shape.vectors_per_row();
   if (accesses <= of_short_row) return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<TypedConfig> narrow_loss(const Shape& shape) {
   return std::nullopt;
 }
 
-std::optional<TypedConfig> wide_loss(const Shape& shape) {
+std::optional<TypedConfig> wide_sums(const Shape& shape) {
   constexpr std::int64_t of_short_row = 224, of_warp = 264;  // of_warp: 1024 columns from any element on
   const std::int64_t accesses = shape.vectors_per_row();
   if (accesses <= of_short_row) return std::nullopt;
@@ -60,17 +60,17 @@ std::optional<TypedConfig> wide_loss(const Shape& shape) {
 
 }  // namespace
 
-std::optional<TypedConfig> lone_loss(const Shape& shape, const DeviceInfo& device) {
-  if (!shape.is_loss_alone() || shape.wide() || shape.is_masked()) return std::nullopt;
-  std::optional<TypedConfig> config = is_narrow(shape) ? narrow_loss(shape) : wide_loss(shape);
+std::optional<TypedConfig> register_sums(const Shape& shape, const DeviceInfo& device) {
+  if (!shape.cost.sums_once() || shape.wide() || shape.is_masked()) return std::nullopt;
+  std::optional<TypedConfig> config = is_narrow(shape) ? narrow_sums(shape) : wide_sums(shape);
   if (!config) return std::nullopt;
   lower_min_blocks(*config, shape, device);
   return if_valid(with_hints(*config, shape, device), shape, device);
 }
 
-std::vector<TypedConfig> lone_losses_to_try(const Shape& shape, const DeviceInfo& device) {
+std::vector<TypedConfig> sums_to_try(const Shape& shape, const DeviceInfo& device) {
   std::vector<TypedConfig> list;
-  const std::optional<TypedConfig> best = lone_loss(shape, device);
+  const std::optional<TypedConfig> best = register_sums(shape, device);
   if (!best || best->variant != Variant::block) return list;
   const auto add = [&](int threads, int blocks, Registers registers, Access access = Access::vectors) {
     TypedConfig config = block_of_row({0, threads, std::max(1, blocks)}, registers);
