@@ -1,4 +1,4 @@
-#include "fleet/read_connection.h"
+#include "fleet/protocol/read_connection.h"
 
 #include <system_error>
 

@@ -1,11 +1,11 @@
-#include "fleet/tuning_codec.h"
+#include "fleet/protocol/tuning_codec.h"
 
 #include <cmath>
 #include <utility>
 
-#include "fleet/bytes.h"
+#include "fleet/protocol/bytes.h"
+#include "fleet/protocol/value.h"
 #include "fleet/signing.h"
-#include "fleet/value.h"
 
 namespace tunesmith::fleet {
 namespace {

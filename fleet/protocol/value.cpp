@@ -1,10 +1,10 @@
-#include "fleet/value.h"
+#include "fleet/protocol/value.h"
 
 #include <algorithm>
 #include <chrono>
 
-#include "fleet/bytes.h"
-#include "fleet/compression.h"
+#include "fleet/protocol/bytes.h"
+#include "fleet/protocol/compression.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::fleet {

@@ -1,12 +1,12 @@
-#include "fleet/transfer.h"
+#include "fleet/protocol/transfer.h"
 
 #include <future>
 #include <span>
 #include <utility>
 #include <variant>
 
-#include "fleet/error.h"
 #include "fleet/in_parallel.h"
+#include "fleet/protocol/error.h"
 #include "fleet/shared_values.h"
 #include "tunesmith/error.h"
 

@@ -1,9 +1,9 @@
-#include "fleet/server_keys.h"
+#include "fleet/protocol/server_keys.h"
 
 #include <charconv>
 
 #include "core/hash.h"
-#include "fleet/tuning_codec.h"
+#include "fleet/protocol/tuning_codec.h"
 
 namespace tunesmith::fleet {
 

@@ -10,7 +10,7 @@
 #include "fleet/breaker.h"
 #include "fleet/client.h"
 #include "fleet/counters.h"
-#include "fleet/error.h"
+#include "fleet/protocol/error.h"
 
 namespace tunesmith::fleet {
 

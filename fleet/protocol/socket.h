@@ -1,8 +1,8 @@
 #pragma once
 // A non-blocking TCP or Unix socket as a stream.
 
+#include "fleet/protocol/stream.h"
 #include "fleet/resolve.h"
-#include "fleet/stream.h"
 
 namespace tunesmith::fleet {
 

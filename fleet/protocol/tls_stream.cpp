@@ -9,9 +9,9 @@
 #include <array>
 #include <vector>
 
-#include "fleet/error.h"
+#include "fleet/protocol/error.h"
+#include "fleet/protocol/socket.h"
 #include "fleet/signing.h"
-#include "fleet/socket.h"
 
 namespace tunesmith::fleet {
 namespace {

@@ -1,4 +1,4 @@
-#include "fleet/compression.h"
+#include "fleet/protocol/compression.h"
 
 #include <zlib.h>
 

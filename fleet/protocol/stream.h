@@ -5,7 +5,7 @@
 #include <memory>
 #include <string_view>
 
-#include "fleet/deadline.h"
+#include "fleet/protocol/deadline.h"
 #include "fleet/remote_url.h"
 
 namespace tunesmith::fleet {

@@ -1,4 +1,4 @@
-#include "fleet/socket.h"
+#include "fleet/protocol/socket.h"
 
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "fleet/error.h"
+#include "fleet/protocol/error.h"
 
 namespace tunesmith::fleet {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "fleet/reply.h"
+#include "fleet/protocol/reply.h"
 
 namespace tunesmith::fleet {
 

@@ -1,4 +1,4 @@
-#include "fleet/protocol.h"
+#include "fleet/protocol/protocol.h"
 
 #include <hiredis/hiredis.h>
 
@@ -7,7 +7,7 @@
 #include <new>
 #include <vector>
 
-#include "fleet/error.h"
+#include "fleet/protocol/error.h"
 
 namespace tunesmith::fleet {
 namespace {
