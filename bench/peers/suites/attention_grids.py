@@ -25,7 +25,7 @@ MODIFIED = ("document", "alibi", "softcap")
 # The snippet of a modification: the examples that Tunesmith ships.
 SNIPPETS = {"alibi": ("score_mod", "alibi.cu"), "softcap": ("score_mod", "softcap.cu"),
          "document": ("mask_mod", "document_mask.cu")}
-EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "api" / "examples" / "mods"
+EXAMPLES = pathlib.Path(__file__).resolve().parents[3] / "api" / "examples" / "mods"
 # seq_q, seq_kv: some of FlashAttention's tests, and a few tiles
 ODD_LENGTHS = ((1, 1), (64, 128), (113, 203), (239, 1), (799, 3), (512, 768))
 ODD_HEAD_DIMS = (40, 64, 128, 256)

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 import triton
 
 import family
-import triton_cross_entropy
-from cross_entropy_problems import BACKWARD, FORWARD
+from suites import triton_cross_entropy
+from suites.cross_entropy_problems import BACKWARD, FORWARD
 
 
 def torch_loss(logits, targets, reduction):

@@ -4,7 +4,7 @@ import re
 import torch
 import torch.nn.functional as F
 
-import row_program_grids as grids
+from suites import row_program_grids as grids
 from family import DEVICE, relative_error
 
 E4M3 = torch.float8_e4m3fn

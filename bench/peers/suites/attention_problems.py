@@ -3,7 +3,7 @@ import dataclasses
 
 import torch
 
-import attention_grids as grids
+from suites import attention_grids as grids
 import family
 import results
 import tunesmith

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-import attention_grids as grids
+from suites import attention_grids as grids
 from family import DEVICE
 
 

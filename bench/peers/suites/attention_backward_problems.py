@@ -3,9 +3,9 @@ import dataclasses
 
 import torch
 
-import attention_backward_grids as grids
-import attention_grids
-import attention_problems
+from suites import attention_backward_grids as grids
+from suites import attention_grids
+from suites import attention_problems
 import family
 import results
 import tunesmith

@@ -8,7 +8,7 @@ accuracy       shapes of FlashAttention's tests, checked by its criterion, not t
 """
 import dataclasses
 
-import attention_grids
+from suites import attention_grids
 from cells import AttentionCell
 
 OP = "attention_backward"

@@ -18,7 +18,7 @@ from cells import SHORT, ProgramCell
 
 OP = "row_program"
 BF16, F32 = "bfloat16", "float32"
-FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "templates", "row_program", "programs")
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "templates", "row_program", "programs")
 GROUP = 128  # columns of a scale of the programs "..._blocks"
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-import attention_peers
+from suites import attention_peers
 from family import DEVICE
 
 
@@ -70,7 +70,7 @@ def flash4(cell, arrays, timer):
     function = importlib.import_module("flash_attn.cute").flash_attn_func
     options = {"causal": cell.causal != "none"}
     if cell.case == "softcap":
-        import attention_backward_grids
+        from suites import attention_backward_grids
         options["softcap"] = attention_backward_grids.SOFTCAP
     if cell.case == "deterministic":
         options["deterministic"] = True
