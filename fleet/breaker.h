@@ -4,7 +4,7 @@
 #include <functional>
 #include <random>
 
-#include "fleet/deadline.h"
+#include "fleet/protocol/deadline.h"
 
 namespace tunesmith::fleet {
 

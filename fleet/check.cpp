@@ -2,8 +2,8 @@
 
 #include <cstdio>
 
-#include "fleet/error.h"
 #include "fleet/lease.h"
+#include "fleet/protocol/error.h"
 #include "fleet/shared_values.h"
 #include "tunesmith/error.h"
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <fstream>
 
-#include "fleet/error.h"
+#include "fleet/protocol/error.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::fleet {

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "fleet/deadline.h"
-#include "fleet/protocol.h"
+#include "fleet/protocol/deadline.h"
+#include "fleet/protocol/protocol.h"
+#include "fleet/protocol/stream.h"
 #include "fleet/remote_url.h"
-#include "fleet/stream.h"
 
 namespace tunesmith::fleet {
 

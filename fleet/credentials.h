@@ -3,9 +3,9 @@
 
 #include <optional>
 
+#include "fleet/protocol/value.h"
 #include "fleet/remote_url.h"
 #include "fleet/signing.h"
-#include "fleet/value.h"
 
 namespace tunesmith::fleet {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "fleet/deadline.h"
+#include "fleet/protocol/deadline.h"
 
 namespace tunesmith::fleet {
 

@@ -1,11 +1,11 @@
 // For builds without hiredis, OpenSSL and zlib: functions that need them report it.
 
 #include "fleet/check.h"
+#include "fleet/protocol/transfer.h"
 #include "fleet/queue.h"
 #include "fleet/remote.h"
 #include "fleet/remote_url.h"
 #include "fleet/signing.h"
-#include "fleet/transfer.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::fleet {

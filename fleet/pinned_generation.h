@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "fleet/read_connection.h"
+#include "fleet/protocol/read_connection.h"
 #include "fleet/shared_values.h"
 
 namespace tunesmith::fleet {

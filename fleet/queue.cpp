@@ -5,8 +5,8 @@
 #include <map>
 
 #include "core/hash.h"
-#include "fleet/bytes.h"
-#include "fleet/error.h"
+#include "fleet/protocol/bytes.h"
+#include "fleet/protocol/error.h"
 #include "fleet/shared_values.h"
 #include "tunesmith/error.h"
 

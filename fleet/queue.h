@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "fleet/deadline.h"
+#include "fleet/protocol/deadline.h"
 #include "fleet/remote_url.h"
 
 namespace tunesmith::fleet {

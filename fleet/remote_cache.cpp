@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "core/hash.h"
-#include "fleet/error.h"
 #include "fleet/lease.h"
 #include "fleet/misses.h"
 #include "fleet/pinned_generation.h"
-#include "fleet/read_connection.h"
+#include "fleet/protocol/error.h"
+#include "fleet/protocol/read_connection.h"
 #include "fleet/shared_values.h"
 #include "fleet/writer.h"
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "fleet/error.h"
+#include "fleet/protocol/error.h"
 
 namespace tunesmith::fleet {
 namespace {

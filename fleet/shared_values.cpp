@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "fleet/error.h"
+#include "fleet/protocol/error.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith::fleet {

@@ -9,8 +9,8 @@
 
 #include "fleet/client.h"
 #include "fleet/credentials.h"
-#include "fleet/server_keys.h"
-#include "fleet/tuning_codec.h"
+#include "fleet/protocol/server_keys.h"
+#include "fleet/protocol/tuning_codec.h"
 
 namespace tunesmith::fleet {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "fleet/error.h"
+#include "fleet/protocol/error.h"
 
 namespace tunesmith::fleet {
 namespace {

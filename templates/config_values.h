@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "tunesmith/description.h"
+#include "tunesmith/device_info.h"
 #include "tunesmith/error.h"
+#include "tunesmith/problem.h"
 
 namespace tunesmith {
 
@@ -57,6 +59,13 @@ bool is_complete(const Config& config, decltype(Typed::variant) variant) {
   return std::ranges::all_of(plain.to_config().fields,
                              [&](const auto& field) { return config.fields.contains(field.first); });
 }
+
+/// Returns a configuration with some of its values, or more fields, pinned.
+Config with_values(Config config, const Config& pinned);
+/// Throws Error(invalid_argument) with the configuration unless the reason why it cannot be used is empty.
+void require_usable(const Config& config, const std::string& reason);
+/// Returns "threads is 2048; the device allows 1024", or nothing.
+std::string why_too_many(int threads, const DeviceInfo& device);
 
 /// Returns the fields in canonical order, without options at their defaults.
 template <typename Config>

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "templates/config_values.h"
 #include "templates/op.h"
 
 namespace tunesmith {
@@ -18,6 +19,12 @@ class TypedProblem : public ParsedProblem {
   KernelConfig default_kernel_config(const DeviceInfo& device) const final { return KernelConfig(default_of(device)); }
   std::string why_invalid(const DeviceInfo& device, const KernelConfig& config) const final {
     return why_invalid_of(device, config.as<Typed>());
+  }
+  /// The default with the pinned values.
+  Config complete_config(const DeviceInfo& device, const Config& partial) const override {
+    Config config = with_values(default_of(device).to_config(), partial);
+    require_usable(config, why_invalid_of(device, read(config)));
+    return config;
   }
   SourceParts source_parts(const KernelConfig& config) const final { return parts_of(config.as<Typed>()); }
   LaunchPlan launch_plan(const KernelConfig& config, const DeviceInfo& device) const final {

@@ -16,14 +16,14 @@ that read as many bytes (Tunesmith's `copy` with write=0, and Triton). In `accur
 what FlashAttention's criterion allows, and nothing is timed.
 
 Writes attention.json after every problem, a table to the screen, and the plots (plot.py). report.py makes tables of the
-JSON. Grids: forward, decode, mods, accuracy, quick (attention_grids.py). Needs torch and triton; FlashAttention-4 is left out
+JSON. Grids: forward, decode, mods, accuracy, quick (suites/attention_grids.py). Needs torch and triton; FlashAttention-4 is left out
 where it is not installed.
 """
 import sys
 
-import attention_grids as grids
-import attention_peers
-import attention_problems
+from suites import attention_grids as grids
+from suites import attention_peers
+from suites import attention_problems
 import family
 import side_by_side
 

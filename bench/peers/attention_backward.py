@@ -11,13 +11,13 @@ criterion allows, and nothing is timed: `--grid accuracy --mode off --peers cudn
 are compiled on all cores first; FlashAttention-4 takes seconds to compile each kind.
 
 Writes attention_backward.json after every problem and a table to the screen. Grids: backward, deterministic, options, pair,
-accuracy, quick (attention_backward_grids.py). Needs torch and triton; FlashAttention-4 is left out where it is not installed.
+accuracy, quick (suites/attention_backward_grids.py). Needs torch and triton; FlashAttention-4 is left out where it is not installed.
 """
 import sys
 
-import attention_backward_grids as grids
-import attention_backward_peers
-import attention_backward_problems
+from suites import attention_backward_grids as grids
+from suites import attention_backward_peers
+from suites import attention_backward_problems
 import family
 import side_by_side
 

@@ -18,7 +18,7 @@ import torch  # noqa: E402
 import triton  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-import triton_rows  # noqa: E402
+from suites import triton_rows  # noqa: E402
 
 
 def measure(name, calls):

@@ -16,8 +16,8 @@ Grids: forward, fused, backward, issue, quick, and two whose shapes are drawn by
 """
 import sys
 
-import cross_entropy_peers
-import cross_entropy_problems as problems
+from suites import cross_entropy_peers
+from suites import cross_entropy_problems as problems
 import family
 import side_by_side
 from cells import Cell

@@ -8,9 +8,9 @@ has errors.
 import torch
 import torch.nn.functional as F
 
-import cross_entropy_problems as problems
+from suites import cross_entropy_problems as problems
 import family
-import triton_cross_entropy
+from suites import triton_cross_entropy
 import tunesmith
 from family import DEVICE
 

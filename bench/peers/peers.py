@@ -5,7 +5,7 @@ import torch
 
 import family
 import grids
-import triton_rows
+from suites import triton_rows
 
 
 def of(result):

@@ -14,7 +14,7 @@ import sys
 
 import kernels
 import results
-import row_program_grids
+from suites import row_program_grids
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts"))
 import compare_kernels

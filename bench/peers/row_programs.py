@@ -6,11 +6,11 @@ TransformerEngine and our hand-written kernels, in one process on the same array
 Every result is compared with PyTorch's in float64; one that differs is left out and named. Then all are timed interleaved,
 with L2 flushed before every launch; figures are medians. The copy is a row program, too: it reads the same arrays and writes
 arrays of the same types without any reduction, and is tuned in the same way. PyTorch's time of a gradient includes the forward
-pass, which autograd needs; QuACK's does not, and reads what its forward pass has saved. row_program_peers.py says which
+pass, which autograd needs; QuACK's does not, and reads what its forward pass has saved. suites/row_program_peers.py says which
 programs a peer has.
 
 Writes row_programs.json after every cell, a table and a plot. The grids are in the order in which they are needed most
-(row_program_grids.py). --list prints the cells and about how long they take. Needs torch and triton.
+(suites/row_program_grids.py). --list prints the cells and about how long they take. Needs torch and triton.
 """
 import argparse
 import os
@@ -25,9 +25,9 @@ import family
 import machine
 import plot
 import results
-import row_program_grids as grids
-import row_program_peers
-import row_program_problems as problems
+from suites import row_program_grids as grids
+from suites import row_program_peers
+from suites import row_program_problems as problems
 import side_by_side
 import tables
 import timing

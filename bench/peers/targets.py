@@ -2,7 +2,7 @@
 import dataclasses
 import math
 
-import attention_backward_grids
+from suites import attention_backward_grids
 import results
 import samples
 from results import BUCKET, DEFAULT, HAND_WRITTEN, OWN, PLAIN, SHORT, over, over_best, share

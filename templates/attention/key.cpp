@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "templates/attention/modification.h"
-#include "templates/attention/options.h"
+#include "templates/attention/source/modification.h"
+#include "templates/attention/source/options.h"
 
 namespace tunesmith::attention {
 

@@ -1,9 +1,9 @@
 #include "templates/attention/op.h"
 
-#include "templates/attention/config.h"
 #include "templates/attention/key.h"
-#include "templates/attention/modification.h"
-#include "templates/attention/smaller_problem.h"
+#include "templates/attention/reference/smaller_problem.h"
+#include "templates/attention/search/config.h"
+#include "templates/attention/source/modification.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {

@@ -1,7 +1,7 @@
 #pragma once
 // attention. See tunesmith/attention.h for what it computes.
 
-#include "templates/attention/config.h"
+#include "templates/attention/search/config.h"
 #include "templates/attention/settings.h"
 #include "templates/described_op.h"
 #include "templates/typed_problem.h"

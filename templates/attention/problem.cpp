@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "templates/attention/block_mask.h"
-#include "templates/attention/modification.h"
 #include "templates/attention/op.h"
+#include "templates/attention/source/block_mask.h"
+#include "templates/attention/source/modification.h"
 #include "templates/rows_apart.h"
 #include "tunesmith/error.h"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "templates/attention/aux.h"
+#include "templates/attention/source/aux.h"
 #include "tunesmith/attention.h"
 
 namespace tunesmith::attention {

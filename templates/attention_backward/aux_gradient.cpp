@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "templates/attention/user_scores.h"
+#include "templates/attention/reference/user_scores.h"
 #include "templates/folded_grid.h"
 #include "templates/source_text.h"
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "templates/attention/modification.h"
-#include "templates/attention/reference.h"
+#include "templates/attention/reference/reference.h"
+#include "templates/attention/source/modification.h"
 #include "templates/attention_backward/aux_params.cuh"
-#include "templates/attention_backward/config.h"
+#include "templates/attention_backward/search/config.h"
 
 namespace tunesmith::attention_backward {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "templates/attention/kernel_source.h"
-#include "templates/attention/modification.h"
+#include "templates/attention/source/kernel_source.h"
+#include "templates/attention/source/modification.h"
 #include "templates/attention_backward/aux_gradient.h"
 #include "templates/attention_backward/kernel_layout.h"
 #include "templates/source_text.h"

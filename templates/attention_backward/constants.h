@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "templates/attention_backward/config.h"
+#include "templates/attention_backward/search/config.h"
 
 namespace tunesmith::attention_backward {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "templates/array_places.h"
-#include "templates/attention/block_mask.h"
-#include "templates/attention/kernel_source.h"
+#include "templates/attention/source/block_mask.h"
+#include "templates/attention/source/kernel_source.h"
 #include "templates/attention_backward/aux_gradient.h"
 
 namespace tunesmith::attention_backward {

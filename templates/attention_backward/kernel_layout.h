@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "templates/attention_backward/config.h"
+#include "templates/attention_backward/search/config.h"
 #include "templates/attention_backward/wgmma_params.cuh"
 
 namespace tunesmith::attention_backward {

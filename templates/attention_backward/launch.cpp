@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstring>
 
-#include "templates/attention/block_mask.h"
-#include "templates/attention/kv_layout.h"
+#include "templates/attention/source/block_mask.h"
+#include "templates/attention/source/kv_layout.h"
 #include "templates/attention_backward/aux_gradient.h"
 #include "templates/attention_backward/kernel_layout.h"
 #include "templates/attention_backward/op.h"

@@ -4,8 +4,8 @@
 
 #include "core/tokens.h"
 #include "templates/attention/key.h"
-#include "templates/attention/smaller_problem.h"
-#include "templates/attention_backward/config.h"
+#include "templates/attention/reference/smaller_problem.h"
+#include "templates/attention_backward/search/config.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {

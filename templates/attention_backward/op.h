@@ -1,7 +1,7 @@
 #pragma once
 // attention_backward. See tunesmith/attention_backward.h for what it computes.
 
-#include "templates/attention_backward/config.h"
+#include "templates/attention_backward/search/config.h"
 #include "templates/attention_backward/settings.h"
 #include "templates/described_op.h"
 #include "templates/typed_problem.h"

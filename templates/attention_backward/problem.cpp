@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "templates/attention/modification.h"
 #include "templates/attention/op.h"
+#include "templates/attention/source/modification.h"
 #include "templates/attention_backward/op.h"
 #include "tunesmith/error.h"
 

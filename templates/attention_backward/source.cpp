@@ -1,8 +1,8 @@
 // Entry points of the generated kernels of attention's backward pass, and their descriptions in the source.
 
-#include "templates/attention/block_mask.h"
-#include "templates/attention/kernel_source.h"
-#include "templates/attention/modification.h"
+#include "templates/attention/source/block_mask.h"
+#include "templates/attention/source/kernel_source.h"
+#include "templates/attention/source/modification.h"
 #include "templates/attention_backward/aux_gradient.h"
 #include "templates/attention_backward/constants.h"
 #include "templates/attention_backward/kernel_layout.h"

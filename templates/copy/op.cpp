@@ -37,9 +37,7 @@ Config CopyConfig::to_config() const { return {config_fields(*this)}; }
 namespace {
 
 std::string why_not(const CopyConfig& config, const CopyProblem& problem, const DeviceInfo& device) {
-  if (config.threads > device.max_threads_per_block)
-    return "threads is " + std::to_string(config.threads) + "; the device allows " +
-           std::to_string(device.max_threads_per_block);
+  if (std::string reason = why_too_many(config.threads, device); !reason.empty()) return reason;
   if (device.arch.number() < 80 && (is_eviction(config.load) || is_eviction(config.store)))
     return "eviction policies need sm_80 or later; the device is " + name(device.arch);
   if (problem.in_place && config.load == LoadHint::no_allocate)
@@ -81,14 +79,6 @@ CopyConfig ParsedCopy::default_of(const DeviceInfo& device) const {
   CopyConfig config;
   config.vectors = large ? 1 : 4;
   if (suits_evict_last(shape_.bytes(), device)) config.load = LoadHint::evict_last;
-  return config;
-}
-
-Config ParsedCopy::complete_config(const DeviceInfo& device, const Config& partial) const {
-  Config config = default_config(device);
-  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
-  if (const std::string reason = why_not(CopyConfig::parse(config), shape_, device); !reason.empty())
-    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
   return config;
 }
 

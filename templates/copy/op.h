@@ -80,7 +80,6 @@ class ParsedCopy final : public TypedProblem<CopyConfig> {
   static std::vector<std::string> templates() { return {"copy"}; }
   KeyParts key() const override;
   Cost cost() const override;
-  Config complete_config(const DeviceInfo& device, const Config& partial) const override;
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
   Problem verification_problem() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;

@@ -39,9 +39,7 @@ std::int64_t TileConfig::blocks_per_row(const row::Shape& shape) const noexcept 
 }
 
 std::string why_invalid(const TileConfig& config, const row::Shape& shape, const DeviceInfo& device) {
-  if (config.threads > device.max_threads_per_block)
-    return "threads is " + std::to_string(config.threads) + "; the device allows " +
-           std::to_string(device.max_threads_per_block);
+  if (std::string reason = why_too_many(config.threads, device); !reason.empty()) return reason;
   if (device.arch.number() < 80 && (is_eviction(config.load) || is_eviction(config.store)))
     return "eviction policies need sm_80 or later; the device is " + name(device.arch);
   if (shape.in_place && config.load == LoadHint::no_allocate)
@@ -98,11 +96,9 @@ TileConfig default_tile_config(const row::Shape& shape, const DeviceInfo& device
 }
 
 Config complete_tile_config(const Config& partial, const row::Shape& shape, const DeviceInfo& device) {
-  Config config = default_tile_config(shape, device).to_config();
-  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
+  const Config config = with_values(default_tile_config(shape, device).to_config(), partial);
   const TileConfig typed = TileConfig::parse(config);
-  if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())
-    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
+  require_usable(config, why_invalid(typed, shape, device));
   return typed.to_config();
 }
 

@@ -20,17 +20,6 @@ OneBlockConfig OneBlockConfig::parse(const Config& config) {
   return {};
 }
 
-Config OneBlockProblem::complete_config(const DeviceInfo& device, const Config& partial) const {
-  for (const auto& item : partial.fields)
-    if (item.first != "variant")
-      throw Error(ErrorCode::invalid_argument, "config field '", item.first, "' is not one of ", op().name(),
-                  "; allowed: variant");
-  Config config = partial.fields.empty() ? default_config(device) : partial;
-  if (const std::string reason = why_invalid(device, config); !reason.empty())
-    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
-  return config;
-}
-
 std::vector<Config> OneBlockProblem::search_space(const DeviceInfo& device, Effort) const {
   return {default_config(device)};
 }

@@ -22,7 +22,6 @@ class OneBlockProblem : public TypedProblem<OneBlockConfig> {
  public:
   static std::vector<std::string> templates() { return row::templates("cross_entropy"); }
   Cost cost() const override;
-  Config complete_config(const DeviceInfo& device, const Config& partial) const override;
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
   Problem verification_problem() const override;
 

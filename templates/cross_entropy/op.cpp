@@ -83,10 +83,8 @@ Config ParsedCrossEntropy::complete_config(const DeviceInfo& device, const Confi
   const row::Shape& shape = settings_.shape;
   if (is_row_kernel()) return row::complete_config(partial, shape, device);
   if (settings_.kind == Kind::backward) return complete_tile_config(partial, shape, device);
-  Config config = CombineConfig().to_config();
-  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
-  if (const std::string reason = why_invalid(device, config); !reason.empty())
-    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
+  Config config = with_values(CombineConfig().to_config(), partial);
+  require_usable(config, why_invalid(device, config));
   return config;
 }
 

@@ -54,9 +54,7 @@ std::vector<KernelLaunch> PositionTiles::launches(const strided::Shape& shape, c
 }
 
 std::string why_invalid(const PositionTiles& config, const strided::Shape& shape, const DeviceInfo& device) {
-  if (config.threads > device.max_threads_per_block)
-    return "threads is " + std::to_string(config.threads) + "; the device allows " +
-           std::to_string(device.max_threads_per_block);
+  if (std::string reason = why_too_many(config.threads, device); !reason.empty()) return reason;
   if (config.lanes > config.threads)
     return "lanes is " + std::to_string(config.lanes) + "; a block has " + std::to_string(config.threads) + " threads";
   if (device.arch.number() < 80 && (is_eviction(config.load) || is_eviction(config.store)))
@@ -121,16 +119,14 @@ PositionTiles default_position_tiles(const strided::Shape& shape, const DeviceIn
 }
 
 Config complete_position_tiles(const Config& partial, const strided::Shape& shape, const DeviceInfo& device) {
-  Config config = default_position_tiles(shape, device).to_config();
-  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
-  PositionTiles typed = PositionTiles::parse(config);
+  PositionTiles typed = PositionTiles::parse(with_values(default_position_tiles(shape, device).to_config(), partial));
   // Pinned threads must not fail because of the other defaults.
   if (!partial.fields.contains("lanes")) typed.lanes = std::min(typed.lanes, typed.threads);
   if (!partial.fields.contains("unroll"))
     while (typed.unroll > 1 && !why_invalid(typed, shape, device).empty()) typed.unroll /= 2;
-  if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())
-    throw Error(ErrorCode::invalid_argument, "config '", typed.to_config().text(), "' cannot be used: ", reason);
-  return typed.to_config();
+  Config config = typed.to_config();
+  require_usable(config, why_invalid(typed, shape, device));
+  return config;
 }
 
 std::vector<Config> position_tiles_space(const strided::Shape& shape, const DeviceInfo& device, Effort effort) {

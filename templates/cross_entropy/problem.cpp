@@ -96,7 +96,7 @@ Settings common_settings(Kind kind, const Problem& p) {
   settings.shape.rows = p.rows;
   settings.shape.cols = 1;
   settings.shape.out = settings.shape.in[0] = {1, 16};
-  settings.shape.writes = false;
+  settings.shape.cost.writes = false;
   settings.target = p.target_dtype;
   settings.ignore_index = p.ignore_index;
   settings.label_smoothing = p.label_smoothing;
@@ -121,7 +121,7 @@ template <typename Problem>
 void set_gradient(Settings& settings, const Problem& p, Gradient gradient) {
   row::Shape& shape = settings.shape;
   settings.gradient = gradient;
-  shape.writes = true;
+  shape.cost.writes = true;
   shape.in_place = gradient == Gradient::in_place;
   shape.output = p.output();
   shape.out = {*p.dlogits_row_stride, p.dlogits_alignment};
@@ -162,18 +162,19 @@ void set_positions(Settings& settings, const Problem& p) {
 /// Sets values that are derived from the rest and guide the choice of configurations.
 Settings with_expectations(Settings settings) {
   row::Shape& shape = settings.shape;
-  shape.keeps_exponentials = settings.has_gradient() && settings.scale == 1 && settings.softcap == 0;
-  shape.more_registers = (settings.has_gradient() ? 4 : 0) + (settings.label_smoothing != 0 ? 12 : 0) +
-                         (settings.softcap != 0 ? 12 : 0) + (settings.weight && settings.label_smoothing != 0 ? 8 : 0) +
-                         (settings.argmax || settings.num_correct ? 6 : 0);
+  // With a gradient, exponentials replace the logits unless their derivative needs these.
+  shape.cost.terms_once = !settings.has_gradient() || (settings.scale == 1 && settings.softcap == 0);
+  shape.cost.more_registers = (settings.has_gradient() ? 4 : 0) + (settings.label_smoothing != 0 ? 12 : 0) +
+                              (settings.softcap != 0 ? 12 : 0) + (settings.weight && settings.label_smoothing != 0 ? 8 : 0) +
+                              (settings.argmax || settings.num_correct ? 6 : 0);
   const bool streams = settings.kind == Kind::loss && settings.has_gradient() && settings.label_smoothing == 0 &&
                        !settings.finds_class() && !settings.wide();
-  shape.pipeline_part_bytes = streams ? 8 : 0;  // two floats
-  shape.pipeline_cols = (200 << 10) / size_of(shape.input);
+  shape.cost.streamed_part_bytes = streams ? 8 : 0;  // two floats
+  shape.cost.min_streamed_cols = (200 << 10) / size_of(shape.input);
   if (settings.wide()) {
-    shape.more_registers *= 2;
-    shape.more_smem_bytes = 2048;  // partials of double
-    shape.exchanged_floats = 2 * (2 + (settings.label_smoothing != 0 ? 2 : 0) + (settings.finds_class() ? 1 : 0));
+    shape.cost.more_registers *= 2;
+    shape.cost.more_smem_bytes = 2048;  // partials of double
+    shape.cost.exchanged_floats = 2 * (2 + (settings.label_smoothing != 0 ? 2 : 0) + (settings.finds_class() ? 1 : 0));
   }
   return settings;
 }

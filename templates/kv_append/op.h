@@ -28,7 +28,6 @@ class ParsedKvAppend final : public TypedProblem<KvAppendConfig> {
   static std::vector<std::string> templates() { return {"kv_append", "device/float8.cuh"}; }
   KeyParts key() const override;
   Cost cost() const override;
-  Config complete_config(const DeviceInfo& device, const Config& partial) const override;
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
   Problem verification_problem() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;

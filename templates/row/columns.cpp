@@ -24,7 +24,7 @@ std::string Columns::problem_class(const std::string& name, const Shape& shape) 
 bool loads_columns_early(const TypedConfig& config, const Shape& shape, bool always) {
   constexpr int registers_per_sm = 65536, max_vectors_of_groups = 8;
   const bool stages_rows = config.access == Access::staged || config.variant == Variant::persistent;
-  if (!config.holds_row() || stages_rows || shape.sums_rows()) return false;
+  if (!config.holds_row() || stages_rows || shape.cost.sums_rows()) return false;
   if (always) return config.variant != Variant::block || config.vectors_per_thread(shape) <= max_vectors_of_groups;
   if (config.variant == Variant::warp) return !shape.shifted();
   if (config.variant != Variant::block && config.variant != Variant::cluster) return false;  // not measured

@@ -41,8 +41,7 @@ Config complete_config(const Config& partial, const Shape& shape, const DeviceIn
     if (staged && typed.access != Access::staged) typed = staged_default(shape, device);
     if (!staged && typed.access == Access::staged) typed = default_config(Variant::warp, shape, device);
   }
-  Config config = typed.to_config();
-  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
+  const Config config = with_values(typed.to_config(), partial);
   typed = TypedConfig::parse(config);  // rejects unknown fields and values
   if (typed.access == Access::staged && !partial.fields.contains("load")) typed.load = LoadHint::plain;
   // A pinned block size must not fail because of the register bound of another block size.
@@ -53,8 +52,7 @@ Config complete_config(const Config& partial, const Shape& shape, const DeviceIn
   // The distance depends on the bytes of a block.
   if (!has_capacity && !partial.fields.contains("prefetch_blocks"))
     typed.prefetch_blocks = default_prefetch(typed, shape, device);
-  if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())
-    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
+  require_usable(config, why_invalid(typed, shape, device));
   return typed.to_config();
 }
 

@@ -166,7 +166,7 @@ std::int64_t TypedConfig::smem_bytes(const Shape& shape) const noexcept {
   if (variant == Variant::pipeline) return pipeline_geometry(*this, shape).smem_bytes;
   if (variant == Variant::persistent)
     return vectors_per_thread(shape) * threads * shape.vector() *
-           (std::int64_t{stages} * batch * shape.resident_element_bytes() + keep_columns * shape.column_bytes);
+           (std::int64_t{stages} * batch * shape.resident_element_bytes() + keep_columns * shape.cost.column_bytes);
   if (!has_shared_vectors()) return 0;
   return (vectors_per_thread(shape) - vectors_in_registers(shape)) * threads * shape.vector() *
          shape.resident_element_bytes();
@@ -183,14 +183,14 @@ std::int64_t TypedConfig::smem_bytes(const Shape& shape, std::int64_t width) con
 int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   const bool halved =
       registers == Registers::packed && shape.resident_element_bytes() == 2 * shape.inputs && shape.vector() > 1;
-  if (reads_twice() && !shape.writes) {  // one tile and a few numbers: no resident row, no second pass
+  if (reads_twice() && !shape.cost.writes) {  // one tile and a few numbers: no resident row, no second pass
     const std::int64_t words = std::int64_t{unroll} * shape.vector() * size_of(shape.input) / 4;
-    return static_cast<int>(words) + 22 + shape.more_registers;
+    return static_cast<int>(words) + 22 + shape.cost.more_registers;
   }
   if (variant == Variant::pipeline) {  // a warp's slice of a chunk in packed form, and two vectors of it as float32
     const PipelineGeometry geometry = pipeline_geometry(*this, shape);
     const std::int64_t words = geometry.vectors_of_a_lane * shape.vector() * size_of(shape.input) * shape.inputs / 4;
-    return static_cast<int>(std::min<std::int64_t>(words, 4096)) + 32 + shape.more_registers;
+    return static_cast<int>(std::min<std::int64_t>(words, 4096)) + 32 + shape.cost.more_registers;
   }
   std::int64_t elements = 0;
   if (reads_twice())
@@ -200,21 +200,21 @@ int TypedConfig::registers_needed(const Shape& shape) const noexcept {
   elements *= shape.words_of_value();
   // Addresses, constants of the exponential, one vector as float32; precise arithmetic has two copies of a packed vector.
   int around = halved && shape.output == DType::f32 ? 52 : 26;
-  if (!shape.writes && variant == Variant::block) around = 14;
+  if (!shape.cost.writes && variant == Variant::block) around = 14;
   if (shape.wide()) around += 20;  // the exponential of double
-  around += shape.more_registers;
-  if (shape.backward()) around += 8;
-  if (shape.backward() && shape.vector() <= 2 && registers == Registers::float32) around = 14;  // few elements under way
-  if (shape.logarithm) around += 6;
+  around += shape.cost.more_registers;
+  if (shape.reads_two()) around += 8;
+  if (shape.reads_two() && shape.vector() <= 2 && registers == Registers::float32) around = 14;  // few elements under way
+  if (shape.cost.logarithm) around += 6;
   if (shape.is_masked()) around += 14;
   if (shape.shifted() && shape.vector() <= 2) around += 8;  // many vectors may cross the end of the row
   if (halved) elements /= 2;
-  if (variant == Variant::persistent) around += batch * (2 * shape.exchanged_floats + 4);
-  if (holds_row()) elements += vectors_per_thread(shape) * shape.vector() * shape.column_sums + 2 * shape.totals;
-  if (variant == Variant::warp && shape.column_sums > 0) {
+  if (variant == Variant::persistent) around += batch * (2 * shape.cost.exchanged_floats + 4);
+  if (holds_row()) elements += vectors_per_thread(shape) * shape.vector() * shape.cost.column_sums + 2 * shape.cost.totals;
+  if (variant == Variant::warp && shape.cost.column_sums > 0) {
     // Addresses and predicates of more accesses are kept for the next rows.
     const std::int64_t few = shape.vector() > 1 ? 2 : 8, more = std::max(vectors_per_thread(shape) - few, std::int64_t{0});
-    around += 4 * shape.column_sums * static_cast<int>(std::min<std::int64_t>(more, 16));
+    around += 4 * shape.cost.column_sums * static_cast<int>(std::min<std::int64_t>(more, 16));
   }
   return static_cast<int>(std::min<std::int64_t>(elements, 4096)) + around;
 }

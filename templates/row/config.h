@@ -102,7 +102,7 @@ struct TypedConfig {
   bool holds_row() const noexcept { return variant <= Variant::grid || variant == Variant::persistent; }
   /// Returns whether defaults bound the registers of a thread: not of warps, unless the grid is persistent, which has as
   /// many blocks as are resident.
-  bool bounds_registers(const Shape& shape) const noexcept { return variant != Variant::warp || shape.sums_rows(); }
+  bool bounds_registers(const Shape& shape) const noexcept { return variant != Variant::warp || shape.cost.sums_rows(); }
   bool staggers() const noexcept { return variant >= Variant::block && variant <= Variant::grid; }
   bool prefetches() const noexcept { return variant <= Variant::cluster; }
   bool has_shared_vectors() const noexcept { return holds_row() && variant >= Variant::hybrid; }

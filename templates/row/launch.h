@@ -18,7 +18,7 @@ namespace tunesmith::row {
 /// Sets the parameters that depend on `scale`, the factor of the elements.
 void set_scale(RowParams& params, double scale, bool wide);
 
-/// Size of a block's partial of a split row (SoftmaxPartial, GradientPart), unless an operation has its own.
+/// Size of a block's partial of a split row unless an operation has its own.
 inline constexpr std::int64_t usual_part_bytes = 16;
 
 /// Returns kernels, parameters and workspace. `entry` is the kernel's name; a first kernel that writes partials is named

@@ -9,7 +9,7 @@ namespace tunesmith::row {
 
 enum class Mask : std::uint8_t { none, add, keep };
 
-/// See SoftmaxOptions (tunesmith/softmax_options.h) for their meaning.
+/// The public header of options over rows has their meaning.
 struct Options {
   double scale = 1;
   bool causal = false;

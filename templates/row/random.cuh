@@ -1,6 +1,6 @@
 // Counter-based random numbers: Philox4x32-10 (device/philox.cuh). A number depends on the seed, the row, the column and the
 // index of the call alone, not on the configuration. Four neighbouring columns share a computation.
-// row_program/evaluate/random.h has the same function for the host.
+// The host has the same function (evaluate/random.h).
 #pragma once
 
 #include "device/philox.cuh"

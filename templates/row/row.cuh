@@ -15,7 +15,7 @@ struct RowShape {
   int vector;               ///< elements per vector: at most 16 bytes of the widest dtype
   bool shifted = false;     ///< rows are not vector-aligned; the offset is the same in all arrays
   int line = 0;             ///< alignment in elements; columns of a shifted row count from the last multiple at or before it
-  bool logarithm = false;   ///< log_softmax
+  bool logarithm = false;   ///< results are logarithms
   bool scaled = false;      ///< elements are multiplied by RowParams::scale
   bool causal = false;      ///< row r of a square matrix uses columns 0 to r
   bool valid_cols = false;  ///< each row has its own length

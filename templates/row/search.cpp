@@ -33,7 +33,7 @@ struct Hints {
 /// arrays that fit into L2 need not be kept in L1.
 std::vector<Hints> hints_to_try(const Shape& shape, const DeviceInfo& device, Effort effort) {
   const bool keeps = suits_evict_last(shape.traffic_bytes(), device);
-  if (!shape.writes) {
+  if (!shape.cost.writes) {
     const bool large = shape.traffic_bytes() >= 4 * device.l2_bytes;
     std::vector<Hints> loads{{LoadHint::streaming, LoadHint::plain, StoreHint::plain},
                              {LoadHint::no_allocate, LoadHint::plain, StoreHint::plain}};
@@ -77,11 +77,11 @@ class Geometries {
       for (const TypedConfig& config : waves_to_try(shape_, device_, full_)) add(config);
     }
     if (shares_rows) grids();
-    if (!shape_.reduces) readers();
-    if (shape_.is_program && shape_.writes && (shape_.sums_rows() || (full_ && row_bytes(shape_) >= 16 << 10)))
+    if (!shape_.cost.reduces) readers();
+    if (shape_.cost.composed && shape_.cost.writes && (shape_.cost.sums_rows() || (full_ && row_bytes(shape_) >= 16 << 10)))
       for (const TypedConfig& config : persistents_to_try(shape_, device_, full_)) add(config);
-    if (!shape_.writes) {  // one read in every variant: shared memory gains nothing
-      for (const TypedConfig& config : lone_losses_to_try(shape_, device_)) add(config);
+    if (!shape_.cost.writes) {  // one read in every variant: shared memory gains nothing
+      for (const TypedConfig& config : sums_to_try(shape_, device_)) add(config);
       if (row_bytes(shape_) >= 4 << 10) readers();
       if (shares_rows || row_bytes(shape_) > 64 << 10) splits();
       if (row_bytes(shape_) <= 8 << 10) warps();
@@ -96,7 +96,8 @@ class Geometries {
     if (shares_rows && row_bytes(shape_) >= 64 << 10) splits();
     if (row_bytes(shape_) <= (full_ ? 16 << 10 : 8 << 10)) warps();
     blocks();
-    if ((full_ || !shape_.reduces) && row_bytes(shape_) >= 24 << 10 && (few_rows || row_bytes(shape_) < 48 << 10)) hybrids();
+    if ((full_ || !shape_.cost.reduces) && row_bytes(shape_) >= 24 << 10 && (few_rows || row_bytes(shape_) < 48 << 10))
+      hybrids();
     if (full_ || !fits_easily()) two_passes();
     return std::move(result_);
   }
@@ -146,8 +147,8 @@ class Geometries {
       if (!full_ && !packed && elements > 64) continue;
       // A kernel that only reads gains from a second resident row as soon as packing makes room for it. Stages of a program
       // convert packed values again.
-      const bool converts_once = shape_.is_program && shape_.exchanges > 1 && !packed;
-      if (!full_ && may_pack(shape_) && !converts_once && packed != (elements > (shape_.writes ? 32 : 31))) continue;
+      const bool converts_once = shape_.cost.composed && shape_.cost.stages > 1 && !packed;
+      if (!full_ && may_pack(shape_) && !converts_once && packed != (elements > (shape_.cost.writes ? 32 : 31))) continue;
       const bool power_of_two = std::has_single_bit(static_cast<unsigned>(config.threads));
       if (!power_of_two && (expectation(config, shape_, device_).lane_use < 0.97 || others-- <= 0)) continue;
       if (most-- <= 0) return;
@@ -274,7 +275,7 @@ class Geometries {
       int threads, unroll, min_blocks, max_tiles;  ///< max_tiles: of a block, unless effort is full
     };
     std::vector<Part> parts{{128, 4, 1, 1}, {128, 8, 1, 1}, {256, 4, 1, 1}};
-    if (!shape_.writes)
+    if (!shape_.cost.writes)
       parts = {{128, 4, 10, 2}, {128, 8, 6, 1}, {128, 4, 1, 1}, {128, 8, 1, 1}, {256, 4, 4, 1}, {256, 4, 1, 1}};
     if (full_) parts.push_back({512, 4, 1, 1});
     for (const Part& part : parts)

@@ -8,7 +8,7 @@
 namespace tunesmith::row {
 
 bool Shape::has_bytes() const noexcept {
-  bool found = writes && size_of(out.dtype.value_or(output)) == 1;
+  bool found = cost.writes && size_of(out.dtype.value_or(output)) == 1;
   for (int i = 0; i < inputs; ++i) found = found || size_of(input_dtype(i)) == 1;
   for (int i = 0; i < more_outputs; ++i) found = found || size_of(more_output_dtype(i)) == 1;
   return found;
@@ -74,7 +74,7 @@ std::int64_t Shape::min_resident_bytes() const noexcept {
 }
 
 std::int64_t Shape::traffic_bytes() const noexcept {
-  std::int64_t bytes = writes ? size_of(out.dtype.value_or(output)) : 0;
+  std::int64_t bytes = cost.writes ? size_of(out.dtype.value_or(output)) : 0;
   for (int i = 0; i < inputs; ++i) bytes += size_of(input_dtype(i));
   for (int i = 0; i < more_outputs; ++i) bytes += size_of(more_output_dtype(i));
   return rows * cols * bytes;
@@ -90,7 +90,7 @@ bool Shape::without_gaps() const noexcept {
 }
 
 std::string Shape::problem_class() const {
-  std::string text = "in=" + std::string(name(input)) + ",out=" + std::string(writes ? name(output) : "none") +
+  std::string text = "in=" + std::string(name(input)) + ",out=" + std::string(cost.writes ? name(output) : "none") +
                      ",vector=" + std::to_string(vector()) + (shifted() ? "s" : "") + ",in_place=" + (in_place ? "1" : "0");
   if (shifted() && !without_gaps()) text += ",gaps";
   if (options.scaled()) text += ",scaled";
@@ -140,13 +140,13 @@ std::int64_t Shape::min_row_bytes() const noexcept {
 
 bool Shape::few_and_long() const noexcept {
   constexpr std::int64_t few = 256, very_few = 192, long_row = 112 << 10, medium_row = 80 << 10;
-  if (!writes || !reduces || is_masked() || rows < 1 || rows > few) return false;
+  if (!cost.writes || !cost.reduces || is_masked() || rows < 1 || rows > few) return false;
   return min_row_bytes() > (rows <= very_few ? medium_row : long_row);
 }
 
 bool Shape::few_read_once() const noexcept {
   constexpr std::int64_t few = 128, long_row = 32 << 10;
-  return !writes && reduces && rows >= 1 && rows <= few && min_row_bytes() >= long_row;
+  return !cost.writes && cost.reduces && rows >= 1 && rows <= few && min_row_bytes() >= long_row;
 }
 
 std::int64_t Shape::capacity() const noexcept {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "templates/row/capacity.h"
+#include "templates/row/cost.h"
 #include "templates/row/options.h"
 
 namespace tunesmith::row {
@@ -37,36 +38,15 @@ struct Shape {
   Rows out;
   int more_outputs = 0;  ///< number of outputs after `out`
   std::array<Rows, 3> more_out{};
-  bool is_program = false;       ///< a row program; `input` and `output` are then the widest dtypes
-  bool computes_in_f64 = false;  ///< a row program with an array of f64, which may be any
+  ProgramCost cost{};            ///< of a composed program: `input` and `output` are the widest dtypes
+  bool computes_in_f64 = false;  ///< an array is of f64, which may be any
   bool in_place = false;
-  bool writes = true;  ///< writes rows; otherwise only a few numbers per row, and `out` equals in[0]
-  bool logarithm = false;
-  int pipeline_part_bytes = 0;      ///< of a warp's partial in the operation's pipeline kernels; 0: it has none
-  std::int64_t pipeline_cols = 0;   ///< fewest columns for which they are the fastest, as measured on an H200
-  bool reduces = true;              ///< values of a row depend on all of its columns
-  int column_bytes = 0;             ///< bytes of a column in shared memory over all arrays [col] of a row program
-  int column_sums = 0;              ///< values of each column that a thread adds up over the rows, in registers
-  int totals = 0;                   ///< values that a thread adds up over its rows and columns, in two numbers
-  int lanes_of_group = 1;           ///< neighbouring threads that reduce a group of columns together
-  int more_registers = 0;           ///< additional registers per thread that the operation needs
-  int exchanged_floats = 2;         ///< largest partial result that threads exchange
-  int exchanges = 1;                ///< reductions of a row one after another
-  int chosen_columns = 0;           ///< of a row, which a row program chooses from sorted lists of each thread
-  int more_smem_bytes = 0;          ///< static shared memory in addition to two such exchanges
-  bool keeps_exponentials = false;  ///< exponentials replace resident float elements; otherwise they are computed twice
-  int staged_rows = 0;              ///< rows of a block whose rows pass through shared memory; 0: none
-  int widest = 16;  ///< maximum elements per vector, which a configuration chooses for rows that are not vector-aligned
+  int staged_rows = 0;  ///< rows of a block whose rows pass through shared memory; 0: none
+  int widest = 16;      ///< maximum elements per vector, which a configuration chooses for rows that are not vector-aligned
   Options options;
 
-  bool backward() const noexcept { return inputs == 2 && !is_program; }
-  bool sums_rows() const noexcept { return column_sums > 0 || totals > 0; }
-  /// Returns whether rows have a loss, perhaps with its gradient.
-  bool is_loss() const noexcept { return !is_program && (!writes || keeps_exponentials); }
-  /// Returns whether each row is combined with arrays [col], such as the weights of a norm.
-  bool reads_columns() const noexcept { return column_bytes > 0; }
-  /// Returns whether the kernel computes a loss without its gradient.
-  bool is_loss_alone() const noexcept { return is_loss() && !writes; }
+  /// Returns whether a kernel of its own reads two arrays.
+  bool reads_two() const noexcept { return inputs == 2 && !cost.composed; }
   bool is_masked() const noexcept { return options.mask != Mask::none; }
   /// Returns whether the kernel writes few long rows: the number of blocks for each of them then decides how many
   /// multiprocessors work.

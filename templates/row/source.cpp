@@ -100,7 +100,7 @@ std::string constants(const TypedConfig& config, const Shape& shape, const Featu
   if (shape.min_cols > 0) text += member("min_cols", shape.min_cols);
   text += member("vector", shape.vector());
   if (shape.shifted()) text += member("shifted", true) + member("line", shape.line());
-  if (shape.logarithm) text += member("logarithm", true);
+  if (shape.cost.logarithm) text += member("logarithm", true);
   if (options.scaled()) text += member("scaled", true);
   if (options.causal) text += member("causal", true);
   if (options.valid_cols) text += member("valid_cols", true);
@@ -161,8 +161,8 @@ std::vector<std::pair<std::string, std::string>> specialized_for(const Shape& sh
   const bool one_width = shape.min_cols == 0 || shape.min_cols == shape.cols;
   const std::string least = one_width ? "" : std::to_string(shape.min_cols) + " to ";
   std::string what = "cols = " + least + std::to_string(shape.cols) + ", reads " +
-                     (shape.backward() ? "two arrays of " : "") + std::string(name(shape.input));
-  if (shape.writes) what += ", writes " + std::string(name(shape.output)) + (shape.in_place ? ", in place" : "");
+                     (shape.reads_two() ? "two arrays of " : "") + std::string(name(shape.input));
+  if (shape.cost.writes) what += ", writes " + std::string(name(shape.output)) + (shape.in_place ? ", in place" : "");
   if (options.scaled()) what += ", scaled";
   if (options.causal) what += ", causal";
   if (options.valid_cols) what += ", variable row lengths (valid_cols)";
@@ -182,7 +182,7 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
                     in_registers = std::to_string(config.vectors_in_registers(shape)),
                     vector = std::to_string(shape.vector());
   const std::string accesses =
-      std::string(shape.backward() ? "two reads" : "one read") + (shape.writes ? " and one write" : "");
+      std::string(shape.reads_two() ? "two reads" : "one read") + (shape.cost.writes ? " and one write" : "");
   const std::string places = in_registers == vectors
                                  ? "in registers"
                                  : in_registers + " of " + vectors + " vectors in registers, the rest in shared memory";
@@ -223,15 +223,15 @@ void describe(const TypedConfig& config, const Shape& shape, const std::string& 
                       std::to_string(config.members()) + ", ...: " + each + apart + ahead;
       return;
     case Variant::two_pass:
-      parts.algorithm = shape.writes ? "two passes compute " + steps + "; the second reads the row again and writes"
-                                     : "one pass computes " + steps + " online";
+      parts.algorithm = shape.cost.writes ? "two passes compute " + steps + "; the second reads the row again and writes"
+                                          : "one pass computes " + steps + " online";
       parts.threads = "one block of " + threads + " threads iterates over a row, " + std::to_string(config.unroll) +
                       " vectors of " + vector + " elements per thread at a time";
       return;
     case Variant::split:
       parts.algorithm = "two kernels compute " + steps +
                         "; the first writes a partial for each block's slice of a row, the second combines the partials" +
-                        (shape.writes ? ", reads the row again and writes" : "");
+                        (shape.cost.writes ? ", reads the row again and writes" : "");
       parts.threads = blocks + " blocks of " + threads + " threads per row; each iterates over its slice, " +
                       std::to_string(config.unroll) + " vectors of " + vector + " elements per thread at a time";
       return;

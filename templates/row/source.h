@@ -37,8 +37,8 @@ inline std::vector<std::string> overloads_for_double() { return {"device/double_
 /// and FUNCTION_two_pass, FUNCTION_split_sums and FUNCTION_split in FILES/tiled.cuh (two reads). Their template arguments
 /// are Types, shape and config; FUNCTION_resident also has Group and Storage.
 struct Kernels {
-  std::string files;                        ///< "softmax/backward_" for softmax/backward_resident.cuh
-  std::string function;                     ///< "softmax_backward"
+  std::string files;                        ///< "copy/backward_" for copy/backward_resident.cuh
+  std::string function;                     ///< "copy_backward"
   std::string steps;                        ///< the computation for a row, see describe()
   FeatureTypes features{};                  ///< of RowFeatures, in addition to all row kernels'
   std::string resident_and{};               ///< template arguments of FUNCTION_resident after those above: ", void"

@@ -18,24 +18,24 @@ int full_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo
 
 int default_stagger(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t min_row_of_block = 7 << 10;
-  constexpr int max_of_narrow_loss = 4;     // blocks of a row
+  constexpr int max_of_narrow_terms = 4;    // blocks of a row
   if (device.arch.number() < 90) return 0;  // not measured
   // Arrays that fit into half of L2 may be there, and arrive sooner. Rows that are only read leave nothing to overlap.
-  if (!shape.writes || !shape.reduces || shape.traffic_bytes() < device.l2_bytes / 2) return 0;
+  if (!shape.cost.writes || !shape.cost.reduces || shape.traffic_bytes() < device.l2_bytes / 2) return 0;
   const int full = full_stagger(config, shape, device);
   const bool narrow = is_narrow(shape);
   switch (config.variant) {
     case Variant::grid: return full;
     case Variant::cluster:
       if (overlaps_waves(shape, config.blocks_per_row, device)) return 0;
-      if (shape.is_program && !is_like_softmax(shape)) return full;
-      if (shape.backward()) return narrow ? full : 0;
-      if (shape.is_loss()) return narrow && config.blocks_per_row > max_of_narrow_loss ? 0 : full;
+      if (shape.cost.composed && !has_two_stages_of_one_input(shape)) return full;
+      if (shape.reads_two()) return narrow ? full : 0;
+      if (shape.cost.terms_once) return narrow && config.blocks_per_row > max_of_narrow_terms ? 0 : full;
       // If all rows are resident at once, with room for more, there is nothing to overlap with.
       return narrow && needed_blocks(shape, config.blocks_per_row, device) >= config.min_blocks ? 0 : full;
     case Variant::block:
       if (row_bytes(shape) < min_row_of_block) return 0;
-      return shape.is_loss() || (narrow && shape.backward()) ? full * 8 / 7 : 0;
+      return shape.cost.terms_once || (narrow && shape.reads_two()) ? full * 8 / 7 : 0;
     default: return 0;
   }
 }

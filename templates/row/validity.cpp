@@ -11,9 +11,7 @@ namespace tunesmith::row {
 namespace {
 
 std::string why_not_on_device(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  if (config.threads > device.max_threads_per_block)
-    return "threads is " + std::to_string(config.threads) + "; the device allows " +
-           std::to_string(device.max_threads_per_block);
+  if (std::string reason = why_too_many(config.threads, device); !reason.empty()) return reason;
   const bool has_sm80 = device.arch.number() >= 80;
   if ((is_eviction(config.load) || is_eviction(config.load_again) || is_eviction(config.store)) && !has_sm80)
     return "eviction policies need sm_80 or later; the device is " + name(device.arch);
@@ -29,7 +27,7 @@ std::string why_not_on_device(const TypedConfig& config, const Shape& shape, con
   }
   if (config.prefetch_blocks > 0 && device.arch.number() < 90)
     return "prefetch_blocks needs sm_90 or later; the device is " + name(device.arch);
-  if (config.prefetch_blocks > 0 && shape.sums_rows())
+  if (config.prefetch_blocks > 0 && shape.cost.sums_rows())
     return "prefetch_blocks is for grids with a group for each row; programs that sum over the rows have fewer";
   const bool copies = config.smem_bytes(shape) > 0;
   if (copies && !has_sm80)
@@ -49,7 +47,7 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
     // The system reserves 1 KB of shared memory per block; partials of the reductions take up to 1 KB, and so does
     // alignment.
     const std::int64_t exchange_bytes =
-        config.variant == Variant::persistent ? message_bytes(config, shape) : 2048 + shape.more_smem_bytes;
+        config.variant == Variant::persistent ? message_bytes(config, shape) : 2048 + shape.cost.more_smem_bytes;
     const auto why_too_large = [&](std::int64_t cols, int blocks) -> std::string {
       const std::int64_t needed = cols == shape.cols ? smem_bytes : config.smem_bytes(shape, cols);
       const std::int64_t available =
@@ -65,9 +63,9 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
     if (std::string why = why_too_large(fitting, config.min_blocks); !why.empty()) return why;
     if (std::string why = why_too_large(shape.cols, 1); fitting != shape.cols && !why.empty()) return why;
   }
-  if (config.variant == Variant::grid && shape.exchanged_floats > max_floats_of_grid)
+  if (config.variant == Variant::grid && shape.cost.exchanged_floats > max_floats_of_grid)
     return "grid exchanges at most " + std::to_string(max_floats_of_grid) +
-           " floats between the blocks of a row; this problem exchanges " + std::to_string(shape.exchanged_floats);
+           " floats between the blocks of a row; this problem exchanges " + std::to_string(shape.cost.exchanged_floats);
   if (config.variant == Variant::grid && config.blocks_per_row > config.min_blocks * device.sm_count)
     return "blocks_per_row is " + std::to_string(config.blocks_per_row) + "; the device holds " +
            std::to_string(std::int64_t{config.min_blocks} * device.sm_count) + " such blocks at once";
@@ -77,11 +75,11 @@ std::string why_row_does_not_fit(const TypedConfig& config, const Shape& shape, 
 /// Static shared memory for the partial results of a program with large ones. Zero for others, which always have room.
 std::int64_t static_exchange_bytes(const TypedConfig& config, const Shape& shape) {
   constexpr int large = 32, float_bytes = 4, warp = 32, buffers = 2;
-  if (!shape.is_program || shape.exchanged_floats <= large || config.variant == Variant::warp) return 0;
+  if (!shape.cost.composed || shape.cost.exchanged_floats <= large || config.variant == Variant::warp) return 0;
   if (config.variant == Variant::persistent) return message_bytes(config, shape);
-  const std::int64_t value = std::int64_t{float_bytes} * shape.exchanged_floats, warps = config.threads / warp;
-  const std::int64_t within = warps * value * shape.exchanges;
-  return config.variant == Variant::cluster ? buffers * within + buffers * config.blocks_per_row * value * shape.exchanges
+  const std::int64_t value = std::int64_t{float_bytes} * shape.cost.exchanged_floats, warps = config.threads / warp;
+  const std::int64_t within = warps * value * shape.cost.stages;
+  return config.variant == Variant::cluster ? buffers * within + buffers * config.blocks_per_row * value * shape.cost.stages
                                             : within;
 }
 
@@ -110,9 +108,9 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
     return "access " + std::string(enum_name(config.access)) +
            " is for rows that start between two vectors; these start at multiples of " +
            std::to_string(problem_shape.vector()) + " elements";
-  if (config.members() % problem_shape.lanes_of_group != 0)
+  if (config.members() % problem_shape.cost.lanes_of_group != 0)
     return std::to_string(config.members()) + " threads share a row; groups of columns need a multiple of " +
-           std::to_string(problem_shape.lanes_of_group);
+           std::to_string(problem_shape.cost.lanes_of_group);
   if (config.capacity != 0 && config.capacity != problem_shape.capacity())
     return "capacity is " + std::to_string(config.capacity) + "; rows of " + std::to_string(problem_shape.cols) +
            " columns have " + std::to_string(problem_shape.capacity());
@@ -128,7 +126,7 @@ std::string why_invalid(const TypedConfig& config, const Shape& problem_shape, c
   if (reason.empty() && config.variant == Variant::split && config.blocks_per_row > shape.vectors_per_row())
     reason = "blocks_per_row is " + std::to_string(config.blocks_per_row) + "; a row has only " +
              std::to_string(shape.vectors_per_row()) + " vectors";
-  if (reason.empty() && config.variant == Variant::split && shape.is_program)
+  if (reason.empty() && config.variant == Variant::split && shape.cost.composed)
     reason = "row programs have no split kernels; two_pass also runs rows of any length";
   constexpr std::int64_t max_workspace_bytes = std::int64_t{1} << 30;
   if (reason.empty() && config.variant == Variant::split && shape.rows > max_workspace_bytes / 16 / config.blocks_per_row)

@@ -51,10 +51,10 @@ void add_column_sums(LaunchPlan& plan, const row::TypedConfig& config, const row
     const std::int64_t of_columns = params.groups * round_up(shape.cols, 32);
     const std::int64_t of_total = is_grid ? of_columns : params.groups * blocks;
     plan.workspace_bytes += 2 * static_cast<std::int64_t>(sizeof(float)) * shape.words_of_value() *
-                            (shape.column_sums * of_columns + shape.totals * of_total);
+                            (shape.cost.column_sums * of_columns + shape.cost.totals * of_total);
     if (!is_grid) plan.workspace_use = WorkspaceUse::scratch;
   }
-  add_column_sums_kernel(plan, shape.column_sums > 0 ? shape.cols : 0, device);
+  add_column_sums_kernel(plan, shape.cost.column_sums > 0 ? shape.cols : 0, device);
 }
 
 void add_column_sums_kernel(LaunchPlan& plan, std::int64_t cols, const DeviceInfo& device) {
@@ -70,7 +70,7 @@ void add_column_sums(SourceParts& parts, const row::TypedConfig& config, const r
   add_column_sums(parts, "RowProgramParams",
                   {.rows = config.holds_row() ? "tunesmith::rows_of_partial" : "1",
                    .blocks = blocks_of_group(config),
-                   .totals = shape.totals > 0,
+                   .totals = shape.cost.totals > 0,
                    .of = "group of threads, which a second kernel adds up"});
 }
 

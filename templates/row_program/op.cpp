@@ -33,7 +33,7 @@ Program program_on_chip(const Program& program, const row::TypedConfig& config, 
   if (few_columns && config.blocks_per_row > 1 && !shape.wide()) {  // not measured in f64
     kernel.moments_at_once = true;
     Program at_once = row_program::with_separate_stages(program, kernel);
-    if (row_program::max_exchanged_floats(at_once) <= shape.exchanged_floats) return at_once;
+    if (row_program::max_exchanged_floats(at_once) <= shape.cost.exchanged_floats) return at_once;
     kernel.moments_at_once = false;
   }
   return row_program::with_separate_stages(program, kernel);
@@ -74,8 +74,8 @@ row::Kernels ParsedRowProgram::kernels(const row::TypedConfig& config, const row
         program, {.cols = shape.min_cols > 0 ? shape.min_cols : shape.cols, .max_cols = shape.cols}, typed_.in_place);
   row::Kernels kernels;
   kernels.files = "row/schedules/";
-  kernels.function = shape.sums_rows() ? "program_sums" : "program";
-  if (shape.totals > 0) kernels.overloads = {"row/schedules/totals.cuh"};
+  kernels.function = shape.cost.sums_rows() ? "program_sums" : "program";
+  if (shape.cost.totals > 0) kernels.overloads = {"row/schedules/totals.cuh"};
   kernels.for_double = {"row/double_functions.cuh"};
   kernels.steps = "the stages of the program";
   kernels.types = row_program::program_type(program);
@@ -97,18 +97,18 @@ SourceParts ParsedRowProgram::parts_of(const row::TypedConfig& config) const {
   const std::string reads = program_.stages == 0 ? "one read" : std::to_string(program_.stages + 1) + " reads";
   if (config.reads_twice())
     parts.algorithm = reads + " of each input: a pass for every stage of reductions, and one that writes";
-  if (shape().sums_rows()) row_program::add_column_sums(parts, config, shape());
+  if (shape().cost.sums_rows()) row_program::add_column_sums(parts, config, shape());
   return parts;
 }
 
 LaunchPlan ParsedRowProgram::plan_of(const row::TypedConfig& config, const DeviceInfo& device) const {
   LaunchPlan plan = RowProblem::plan_of(config, device);
-  if (shape().sums_rows() && typed_.cols > 0) row_program::add_column_sums(plan, config, config.view(shape()), device);
+  if (shape().cost.sums_rows() && typed_.cols > 0) row_program::add_column_sums(plan, config, config.view(shape()), device);
   return plan;
 }
 
 void ParsedRowProgram::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
-  fill_row_program_inputs(typed_, shape().sums_rows(), seed, kind, in_program_order(arrays));
+  fill_row_program_inputs(typed_, shape().cost.sums_rows(), seed, kind, in_program_order(arrays));
 }
 
 CheckResult ParsedRowProgram::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {

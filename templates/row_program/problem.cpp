@@ -86,23 +86,23 @@ std::vector<double> numbers_of(const RowProgramProblem& problem, const Program& 
 
 row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   row::Shape shape;
-  shape.is_program = true;
+  shape.cost.composed = true;
   shape.computes_in_f64 = computes_in_f64(program);
   shape.rows = problem.rows;
   shape.cols = problem.cols;
   shape = row::without_empty_rows(shape, std::max(program.group, 1));
   shape.in_place = !problem.in_place.empty();
-  shape.reduces = program.stages > 0;
+  shape.cost.reduces = program.stages > 0;
   std::vector<row::Rows> inputs, outputs;
   for (const Input& input : program.inputs)
     if (input.kind == Kind::full) inputs.push_back(rows_of(problem, input));
   for (const Output& output : program.outputs)
     if (output.kind == Kind::full) outputs.push_back(rows_of(problem, output));
-  shape.column_sums = column_sums(program);
-  shape.totals = totals(program);
-  if (shape.sums_rows()) shape.reduces = true;
+  shape.cost.column_sums = column_sums(program);
+  shape.cost.totals = totals(program);
+  if (shape.cost.sums_rows()) shape.cost.reduces = true;
   // Programs that read several times gain from resident rows, whatever they write.
-  shape.writes = !outputs.empty() || program.stages > 1 || shape.sums_rows();
+  shape.cost.writes = !outputs.empty() || program.stages > 1 || shape.cost.sums_rows();
   if (inputs.empty()) inputs.push_back(outputs.front());
   if (outputs.empty()) outputs.push_back(inputs.front());
   const auto widest = [](const std::vector<row::Rows>& arrays) {
@@ -120,7 +120,7 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   std::copy(outputs.begin() + 1, outputs.end(), shape.more_out.begin());
 
   // A thread adds up the same columns of each row, and neighbouring threads hold a group.
-  if (program.group > 0 || shape.sums_rows())
+  if (program.group > 0 || shape.cost.sums_rows())
     while (shape.shifted()) shape.widest = std::min(shape.vector(), shape.widest) / 2;
   if (program.group > 0) {
     const int vector = shape.vector(), lanes = program.group / vector;
@@ -128,36 +128,38 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
       throw Error(ErrorCode::unsupported, "groups have ", program.group,
                   " columns and rows of these arrays are read in vectors of ", vector, "; allowed: groups of ", vector,
                   " times a power of two up to 32");
-    shape.lanes_of_group = lanes;
+    shape.cost.lanes_of_group = lanes;
   }
   const auto columns = std::ranges::count(program.inputs, Kind::col, &Input::kind);
   // A vector of each array of columns, and the partial results.
-  shape.more_registers = static_cast<int>(columns) * 8 + 4 * (shape.inputs - 1) + 2 * shape.more_outputs;
+  shape.cost.more_registers = static_cast<int>(columns) * 8 + 4 * (shape.inputs - 1) + 2 * shape.more_outputs;
   constexpr std::int64_t kept_as_float = 4;
   for (const Input& input : program.inputs)
     if (input.kind == Kind::col) {
       const std::int64_t size = size_of(dtype_of(*input.type));
-      shape.column_bytes += static_cast<int>(size == 1 ? kept_as_float : size);
+      shape.cost.column_bytes += static_cast<int>(size == 1 ? kept_as_float : size);
     }
   const Program separate = with_separate_stages(program);
   const Program at_once = with_separate_stages(program, {.moments_at_once = true});
-  shape.exchanged_floats = max_exchanged_floats(separate);
-  shape.more_registers += shape.exchanged_floats;
-  int stage_floats = shape.exchanged_floats * std::max(separate.stages, 1);
+  shape.cost.exchanged_floats = max_exchanged_floats(separate);
+  shape.cost.more_registers += shape.cost.exchanged_floats;
+  int stage_floats = shape.cost.exchanged_floats * std::max(separate.stages, 1);
   // A grid exchanges no more; kernels keep the separate stages then.
   if (const int floats = max_exchanged_floats(at_once); floats <= row::max_floats_of_grid) {
-    shape.exchanged_floats = std::max(shape.exchanged_floats, floats);
+    shape.cost.exchanged_floats = std::max(shape.cost.exchanged_floats, floats);
     stage_floats = std::max(stage_floats, floats * at_once.stages);
   }
-  shape.exchanges = std::max(separate.stages, 1);
-  shape.chosen_columns = program.top;
+  shape.cost.stages = std::max(separate.stages, 1);
+  shape.cost.sorted_columns = program.top;
   // A thread has two lists of chosen columns, and keeps the values that are computed of them. Beyond the limit they spill.
   constexpr int max_registers = 150;
   if (program.top > 0)
-    shape.more_registers = std::min(shape.more_registers + shape.exchanged_floats + 2 * program.top, max_registers);
+    shape.cost.more_registers =
+        std::min(shape.cost.more_registers + shape.cost.exchanged_floats + 2 * program.top, max_registers);
   constexpr int warps = 32, float_bytes = 4, slots = 2, usual_bytes = 1024;
-  shape.more_smem_bytes = std::max(0, warps * float_bytes * slots * stage_floats - usual_bytes);
-  if (shape.totals > 0) shape.more_smem_bytes += warps * 2 * float_bytes * shape.words_of_value();  // ThreadTotals::store()
+  shape.cost.more_smem_bytes = std::max(0, warps * float_bytes * slots * stage_floats - usual_bytes);
+  if (shape.cost.totals > 0)
+    shape.cost.more_smem_bytes += warps * 2 * float_bytes * shape.words_of_value();  // ThreadTotals::store()
   return shape;
 }
 

@@ -41,18 +41,7 @@ Cost ParsedScale::cost() const {
 }
 
 std::string ParsedScale::why_invalid_of(const DeviceInfo& device, const ScaleConfig& config) const {
-  if (config.threads > device.max_threads_per_block)
-    return "threads is " + std::to_string(config.threads) + "; the device allows " +
-           std::to_string(device.max_threads_per_block);
-  return {};
-}
-
-Config ParsedScale::complete_config(const DeviceInfo& device, const Config& partial) const {
-  Config config = default_config(device);
-  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
-  if (const std::string reason = why_invalid_of(device, ScaleConfig::parse(config)); !reason.empty())
-    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
-  return config;
+  return why_too_many(config.threads, device);
 }
 
 std::vector<Config> ParsedScale::search_space(const DeviceInfo& device, Effort) const { return {default_config(device)}; }

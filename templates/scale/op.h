@@ -54,7 +54,6 @@ class ParsedScale final : public TypedProblem<ScaleConfig> {
   static std::vector<std::string> templates() { return {"scale"}; }
   KeyParts key() const override;
   Cost cost() const override;
-  Config complete_config(const DeviceInfo& device, const Config& partial) const override;
   std::vector<Config> search_space(const DeviceInfo& device, Effort effort) const override;
   Problem verification_problem() const override;
   void fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const override;

@@ -19,7 +19,7 @@ Cost ParsedSoftmax::cost() const {
   cost.bytes_written = elements * static_cast<double>(size_of(shape.output));
   // Forward: subtract, exponential, add, multiply and the comparison for the maximum. Backward: two multiplications and two
   // additions, or one of each and an exponential.
-  cost.flops = (shape.backward() ? 4 : 5) * elements;
+  cost.flops = (shape.reads_two() ? 4 : 5) * elements;
   return cost;
 }
 

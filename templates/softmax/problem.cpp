@@ -32,21 +32,21 @@ row::Options options_of(const SoftmaxOptions& options, const SoftmaxRows& of) {
 }
 
 row::Shape launched(row::Shape shape) {
-  if (shape.wide()) shape.more_smem_bytes = 1024;  // partials of double
+  if (shape.wide()) shape.cost.more_smem_bytes = 1024;  // partials of double
   // The gradient of safe log_softmax needs to know whether a row is empty, too.
-  const bool finds_empty = shape.backward() && shape.logarithm && shape.options.safe;
+  const bool finds_empty = shape.reads_two() && shape.cost.logarithm && shape.options.safe;
   if (!shape.wide() && !shape.ragged() && shape.options.mask == row::Mask::none && !finds_empty)
-    shape.pipeline_part_bytes = shape.backward() ? 8 : 12;
+    shape.cost.streamed_part_bytes = shape.reads_two() ? 8 : 12;
   // Clusters are faster for float32, whose exponentials they compute once, and for log_softmax, without rescaling.
   constexpr std::int64_t long_row = 65536, longer_row = 98304, never = std::int64_t{1} << 62;
-  const bool cheap = !shape.logarithm && size_of(shape.output) == 2;
-  shape.pipeline_cols = shape.backward() ? long_row : cheap ? longer_row : never;
+  const bool cheap = !shape.cost.logarithm && size_of(shape.output) == 2;
+  shape.cost.min_streamed_cols = shape.reads_two() ? long_row : cheap ? longer_row : never;
   return row::without_empty_rows(shape);
 }
 
 row::Shape shape_of(const SoftmaxProblem& problem) {
   row::Shape shape = row::x_to_y_shape(problem);
-  shape.logarithm = problem.logarithm;
+  shape.cost.logarithm = problem.logarithm;
   shape.options = options_of(problem.options, {problem.rows, problem.cols, problem.dtype, false});
   return launched(shape);
 }
@@ -62,7 +62,7 @@ row::Shape shape_of(const SoftmaxBackwardProblem& problem) {
   shape.in[1] = {*problem.y_row_stride, problem.y_alignment};
   shape.out = {*problem.dx_row_stride, problem.dx_alignment};
   shape.in_place = problem.in_place;
-  shape.logarithm = problem.logarithm;
+  shape.cost.logarithm = problem.logarithm;
   shape.options = options_of(problem.options, {problem.rows, problem.cols, problem.dtype, true});
   return launched(shape);
 }

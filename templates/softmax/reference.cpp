@@ -193,7 +193,7 @@ void wide_results(const Shape& shape, double largest, std::vector<double>& value
   const long double log_sum = std::log1p(others + static_cast<long double>(ties - 1));
   for (double& value : values) {
     const Exponent exponent(value, largest, scale);
-    if (!shape.logarithm)
+    if (!shape.cost.logarithm)
       value = static_cast<double>(exponent.power() / sum);
     else if (!std::isinf(value))
       value = static_cast<double>(exponent.high + (exponent.low - log_sum));
@@ -206,9 +206,9 @@ void forward_reference(const Shape& shape, const Masking& masking, const HostArr
   const std::int64_t length = masking.length(row);
   std::vector<double>& values = out.result;
   // 16-bit arithmetic flushes terms below 2^-142 to zero.
-  std::ranges::fill(out.slack, shape.logarithm && shape.output == DType::bf16 ? 0x1.0p-126 : 0.0);
+  std::ranges::fill(out.slack, shape.cost.logarithm && shape.output == DType::bf16 ? 0x1.0p-126 : 0.0);
   // Each denormal term of a sum has lost digits, at most three times: as an exponential, and when it is rescaled.
-  if (shape.logarithm && shape.wide()) std::ranges::fill(out.slack, 0x1.8p-1073 * static_cast<double>(shape.cols));
+  if (shape.cost.logarithm && shape.wide()) std::ranges::fill(out.slack, 0x1.8p-1073 * static_cast<double>(shape.cols));
   double largest = -INFINITY;
   bool has_nan = false;
   for (std::int64_t column = 0; column < shape.cols; ++column) {
@@ -244,10 +244,10 @@ void forward_reference(const Shape& shape, const Masking& masking, const HostArr
       ++ties;
     else
       others += power;
-    if (!shape.logarithm) value = power;
+    if (!shape.cost.logarithm) value = power;
   }
   const auto log_sum = static_cast<double>(std::log1p(others + static_cast<long double>(ties - 1)));
-  for (double& value : values) value = shape.logarithm ? value - log_sum : static_cast<double>(value / sum);
+  for (double& value : values) value = shape.cost.logarithm ? value - log_sum : static_cast<double>(value / sum);
 }
 
 /// Error of a sum relative to the magnitudes of its terms: as in twice the precision, for some thousand additions.
@@ -266,17 +266,17 @@ void backward_reference(const Shape& shape, const Masking& masking, const HostAr
   for (std::int64_t column = 0; column < shape.cols; ++column) {
     if (!takes_part(column)) continue;
     any_not_zero = any_not_zero || result(column) != 0;
-    if (shape.logarithm)
+    if (shape.cost.logarithm)
       terms.include(gradient(column));
     else
       terms.include_product(gradient(column), result(column));
-    size += std::fabs(shape.logarithm ? gradient(column) : gradient(column) * static_cast<long double>(result(column)));
+    size += std::fabs(shape.cost.logarithm ? gradient(column) : gradient(column) * static_cast<long double>(result(column)));
   }
   const long double sum = terms.value();
   // Digits that are lost in denormal numbers: by each product of the sum, and by products with the scale.
   const double smallest = shape.wide() ? 0x1.0p-1074 : 0x1.0p-149;
   const double of_sum = 4 * smallest * static_cast<double>(shape.cols), of_scale = smallest * shape.options.scale;
-  const bool empty = shape.options.safe && shape.logarithm && !any_not_zero;
+  const bool empty = shape.options.safe && shape.cost.logarithm && !any_not_zero;
   // Where terms exceed the largest number together, a sum of some of them may be infinite, as their order decides.
   const bool may_overflow = std::isfinite(size) && size >= (shape.wide() ? 0x1.fffffffffffffp1023L : 0x1.fffffep127L);
   for (std::int64_t column = 0; column < shape.cols; ++column) {
@@ -293,7 +293,7 @@ void backward_reference(const Shape& shape, const Masking& masking, const HostAr
       continue;
     }
     if (empty) continue;
-    if (shape.logarithm) {
+    if (shape.cost.logarithm) {
       const long double probability =
           shape.wide() ? std::exp(static_cast<long double>(result(column))) : std::exp(result(column));
       out.result[at] = static_cast<double>(shape.options.scale * (gradient(column) - probability * sum));
@@ -326,17 +326,17 @@ void fill_softmax_inputs(const Shape& shape, std::uint64_t seed, InputKind kind,
       fill_mask(shape, seed, kind, array);
       continue;
     }
-    const bool is_result = shape.backward() && a == 1;
+    const bool is_result = shape.reads_two() && a == 1;
     row::fill_rows(array, [&](std::int64_t row, std::vector<double>& values) {
       const bool odd = kind == InputKind::edge_cases && row < edge_case_rows;
       for (std::int64_t column = 0; column < shape.cols; ++column) {
         const std::uint64_t bits = bits_at(a, row, column);
         values[static_cast<std::size_t>(column)] =
             !odd ? bell(bits) * 2
-                 : (shape.backward() && !is_result ? edge_case_gradient(row, column, shape.cols, bits)
-                                                   : edge_case_value(row, column, shape.cols, shape.input, bits));
+                 : (shape.reads_two() && !is_result ? edge_case_gradient(row, column, shape.cols, bits)
+                                                    : edge_case_value(row, column, shape.cols, shape.input, bits));
       }
-      if (is_result) to_softmax(values, shape.logarithm);
+      if (is_result) to_softmax(values, shape.cost.logarithm);
     });
   }
 }
@@ -350,12 +350,12 @@ CheckResult check_softmax(const Shape& shape, std::span<const HostArray> arrays,
   }
   const Masking masking(shape, arrays);
   const auto reference = [&](std::int64_t row, row::ReferenceRow& out) {
-    if (shape.backward())
+    if (shape.reads_two())
       backward_reference(shape, masking, arrays[0], arrays[1], row, out);
     else
       forward_reference(shape, masking, arrays[0], row, out);
   };
-  return row::check_rows(arrays[shape.backward() ? 2 : 1], allowed_ulp(shape.output), max_rows, reference);
+  return row::check_rows(arrays[shape.reads_two() ? 2 : 1], allowed_ulp(shape.output), max_rows, reference);
 }
 
 }  // namespace tunesmith

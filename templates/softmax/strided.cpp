@@ -111,7 +111,7 @@ row::Shape ParsedStridedSoftmax::rows() const {
   rows.input = shape.input();
   rows.output = shape.output();
   rows.inputs = shape.inputs;
-  rows.logarithm = shape.logarithm;
+  rows.cost.logarithm = shape.logarithm;
   rows.options.scale = shape.scale;
   rows.options.safe = shape.safe;
   return rows;

@@ -97,8 +97,7 @@ std::int64_t TypedConfig::column_sums_bytes(const Shape& shape) const noexcept {
 }
 
 std::string why_invalid(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  if (config.threads > device.max_threads_per_block)
-    return "threads is " + number(config.threads) + "; the device allows " + number(device.max_threads_per_block);
+  if (std::string reason = why_too_many(config.threads, device); !reason.empty()) return reason;
   if (config.lanes > config.threads)
     return "lanes is " + number(config.lanes) + "; a block has " + number(config.threads) + " threads";
   const bool evicts = is_eviction(config.load) || is_eviction(config.load_again) || is_eviction(config.store);

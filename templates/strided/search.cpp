@@ -180,14 +180,12 @@ Config complete_config(const Config& partial, const Shape& shape, const DeviceIn
     Description([&](Description& d) { describe(asked, d); }).read_known({{"variant", *named}});
     if (asked.variant != typed.variant) typed = best_of(asked.variant, shape, device);
   }
-  Config config = typed.to_config();
-  for (const auto& [field, value] : partial.fields) config.fields.set(field, value);
+  const Config config = with_values(typed.to_config(), partial);
   typed = TypedConfig::parse(config);  // rejects unknown fields and values
   // Pinned threads or lanes must not fail because of a register bound for other threads or lanes.
   if (!partial.fields.contains("min_blocks"))
     while (typed.min_blocks > 1 && !why_invalid(typed, shape, device).empty()) --typed.min_blocks;
-  if (const std::string reason = why_invalid(typed, shape, device); !reason.empty())
-    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' cannot be used: ", reason);
+  require_usable(config, why_invalid(typed, shape, device));
   return typed.to_config();
 }
 

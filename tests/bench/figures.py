@@ -8,7 +8,7 @@ PLOTS = os.path.join(ROOT, "bench", "plots")
 sys.path.insert(0, PEERS)
 sys.dont_write_bytecode = True
 
-import attention_grids
+from suites import attention_grids
 
 RUN = {"gpu": "a GPU", "torch": "1", "triton": "2", "date": "2026-01-01T00:00:00", "command": "attention.py"}
 

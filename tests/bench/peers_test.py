@@ -2,14 +2,15 @@
 import dataclasses
 import json
 import os
+import pathlib
 import py_compile
 import tempfile
 import unittest
 
 from figures import PEERS, PLOTS, RUN, record
 
-import attention_backward_grids
-import attention_grids
+from suites import attention_backward_grids
+from suites import attention_grids
 import cells
 import plot
 import report
@@ -172,9 +173,8 @@ class Targets(unittest.TestCase):
 class Files(unittest.TestCase):
     def test_every_script_compiles(self):
         with tempfile.TemporaryDirectory() as folder:
-            for name in os.listdir(PEERS):
-                if name.endswith(".py"):
-                    py_compile.compile(os.path.join(PEERS, name), os.path.join(folder, name + "c"), doraise=True)
+            for number, script in enumerate(pathlib.Path(PEERS).rglob("*.py")):
+                py_compile.compile(str(script), os.path.join(folder, f"{number}.pyc"), doraise=True)
 
     def test_report_and_pictures_of_a_run(self):
         times = {"forward": {"cudnn": 120.0, "flash2": 200.0}, "mods": {"flex": 170.0, "tunesmith_plain": 90.0},

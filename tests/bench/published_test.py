@@ -10,7 +10,7 @@ import unittest
 
 from figures import PLOTS, ROOT, RUN, record
 
-import attention_grids
+from suites import attention_grids
 import cells
 import kernels
 import merge

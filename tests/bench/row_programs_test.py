@@ -18,7 +18,7 @@ import kernels
 import merge
 import pages
 import results
-import row_program_grids as grids
+from suites import row_program_grids as grids
 import sections
 import targets
 
@@ -69,7 +69,7 @@ class Problems(unittest.TestCase):
             self.assertEqual(outputs, written, name)
 
     def test_every_program_has_a_reference_in_pytorch(self):
-        with open(os.path.join(PEERS, "row_program_problems.py")) as file:
+        with open(os.path.join(PEERS, "suites", "row_program_problems.py")) as file:
             functions, = [node.value for node in ast.parse(file.read()).body
                           if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FUNCTIONS"]
         names = {key.value for key in functions.keys}

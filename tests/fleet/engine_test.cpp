@@ -7,8 +7,8 @@
 #include <csignal>
 
 #include "cache/remote_store.h"
-#include "fleet/server_keys.h"
-#include "fleet/transfer.h"
+#include "fleet/protocol/server_keys.h"
+#include "fleet/protocol/transfer.h"
 #include "tests/api/c/host_engine.h"
 #include "tests/api/engine/fakes.h"
 #include "tests/fleet/faulty_server.h"

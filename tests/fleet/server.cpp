@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "fleet/error.h"
+#include "fleet/protocol/error.h"
 #include "fleet/signing.h"
 
 namespace tunesmith::fleet {

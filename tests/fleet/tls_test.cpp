@@ -5,7 +5,7 @@
 #include <chrono>
 #include <csignal>
 
-#include "fleet/error.h"
+#include "fleet/protocol/error.h"
 #include "fleet/shared_values.h"
 #include "tests/fleet/certificates.h"
 #include "tests/fleet/samples.h"

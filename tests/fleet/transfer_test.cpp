@@ -1,6 +1,6 @@
 // Push and pull, the queue, and the checks of `doctor --remote`.
 
-#include "fleet/transfer.h"
+#include "fleet/protocol/transfer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,15 +1,15 @@
 // Values: what is written is read, and nothing else is.
 
-#include "fleet/value.h"
+#include "fleet/protocol/value.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <random>
 
-#include "fleet/bytes.h"
-#include "fleet/compression.h"
-#include "fleet/tuning_codec.h"
+#include "fleet/protocol/bytes.h"
+#include "fleet/protocol/compression.h"
+#include "fleet/protocol/tuning_codec.h"
 #include "tests/fleet/samples.h"
 #include "tunesmith/error.h"
 

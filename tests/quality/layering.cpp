@@ -1,6 +1,7 @@
 #include "tests/quality/layering.h"
 
 #include <optional>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -200,10 +201,30 @@ std::string check_outside_library(const Include& include) {
   return "";
 }
 
+// Reports names of operations in row/, which knows only what programs cost (row/cost.h). Comments may point at the notes of
+// an operation.
+void check_names_of_operations(const SourceTree& tree, std::vector<std::string>& violations) {
+  std::string names;
+  for (const std::string_view folder : over_rows)
+    if (tree.contains(std::string(folder) + "op.h"))
+      names += (names.empty() ? "" : "|") + std::string(folder.substr(folder.find('/') + 1, folder.size() - 11));
+  if (names.empty()) return;
+  const std::regex named("(^|[^a-zA-Z])(log_)?(" + names + ")(?!/NOTES\\.md)(?![a-zA-Z])");
+  for (const auto& [file, contents] : tree) {
+    if (!is_source(file) || !file.starts_with("templates/row/")) continue;
+    std::istringstream lines(contents);
+    std::string text;
+    for (int line = 1; std::getline(lines, text); ++line)
+      if (!text.starts_with('#') && std::regex_search(text, named))  // rules for includes report these
+        violations.push_back(file + ":" + std::to_string(line) + ": row/ may not name an operation");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> layering_violations(const SourceTree& tree) {
   std::vector<std::string> violations;
+  check_names_of_operations(tree, violations);
   for (const Include& include : includes_of(tree)) {
     const std::optional<std::string> own = resolve(tree, include);
     std::string broken;

@@ -17,6 +17,16 @@ TEST(Layering, IncludesFollowTheOrderOfLayers) {
   for (const std::string& violation : layering_violations(tree)) ADD_FAILURE() << violation;
 }
 
+TEST(Layering, RowsNameNoOperation) {
+  const auto violations = [](const std::string& line) {
+    return layering_violations(
+        {{"templates/softmax/op.h", "#pragma once\n"}, {"templates/row/shape.h", "#pragma once\n" + line + "\n"}});
+  };
+  EXPECT_EQ(violations("bool is_softmax = false;").size(), 1U);
+  EXPECT_EQ(violations("// the maximum of log_softmax").size(), 1U);
+  EXPECT_EQ(violations("bool composed = false;  // measured (softmax/NOTES.md, \"A finding\")").size(), 0U);
+}
+
 struct Case {
   const char* file;
   const char* include;  // as written

@@ -54,6 +54,11 @@ const Op& op_of(std::uint64_t seed);
 /// Draws a case from a seed alone: a problem, which may be invalid, a configuration and values.
 RandomCase draw(std::uint64_t seed, const Sizes& sizes, const DeviceInfo& device);
 
+/// Draws the fields that `fixed` leaves open and, if `layout`, strides and alignments. Returns nothing if the result is
+/// invalid.
+ParsedProblemPtr draw_rest(const Op& op, const Fields& fixed, bool layout, std::uint64_t seed, const Sizes& sizes,
+                           const DeviceInfo& device);
+
 /// Draws some fields of a valid problem again. Returns nothing if the result is invalid.
 ParsedProblemPtr draw_change(const ParsedProblem& problem, std::uint64_t seed, const Sizes& sizes, const DeviceInfo& device);
 

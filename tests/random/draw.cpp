@@ -91,6 +91,21 @@ class Drawing {
     return made;
   }
 
+  /// Draws the fields that `fixed` leaves open.
+  ParsedProblemPtr complete(const Fields& fixed, bool layout) {
+    given_ = fixed;
+    density_ = chance_.one_of(std::array{0.0, 0.15, 0.3, 0.6});
+    const std::vector<DescribedField> all = fields();
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (!fixed.contains(all[i].name) && (layout || !all[i].facts.power_of_two)) draw_field(i);
+    if (!repair()) return nullptr;
+    if (layout) draw_layout(chance_, op_, given_);
+    if (!repair()) return nullptr;
+    const bool kept = std::ranges::all_of(
+        fixed, [&](const auto& field) { return given_.contains(field.first) && *given_.find(field.first) == field.second; });
+    return kept ? parsed_ : nullptr;
+  }
+
   /// Draws some fields again, texts of users excepted.
   ParsedProblemPtr change(const Fields& fields_before) {
     given_ = fields_before;
@@ -388,6 +403,11 @@ class Drawing {
 
 RandomCase draw(std::uint64_t seed, const Sizes& sizes, const DeviceInfo& device) {
   return Drawing(seed, op_of(seed), sizes, device).make();
+}
+
+ParsedProblemPtr draw_rest(const Op& op, const Fields& fixed, bool layout, std::uint64_t seed, const Sizes& sizes,
+                           const DeviceInfo& device) {
+  return Drawing(seed, op, sizes, device).complete(fixed, layout);
 }
 
 ParsedProblemPtr draw_change(const ParsedProblem& problem, std::uint64_t seed, const Sizes& sizes,

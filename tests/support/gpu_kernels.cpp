@@ -48,9 +48,10 @@ void GpuKernels::compile_all(const std::vector<Case>& cases) {
   for (std::thread& compiler : compilers) compiler.join();
 }
 
-LargestErrors GpuKernels::verify_all(const std::vector<Case>& all) {
+LargestErrors GpuKernels::verify_all(const std::vector<Case>& all) { return verify_each(covering(all)); }
+
+LargestErrors GpuKernels::verify_each(const std::vector<Case>& cases) {
   constexpr std::uint64_t seed = 5;
-  const std::vector<Case> cases = covering(all);
   compile_all(cases);
   LargestErrors errors;
   for (const Case& c : cases) errors.add(c, verify(*c.op().parse(c.problem), *executable_of(c), device(), seed));

@@ -33,6 +33,8 @@ class GpuKernels : public testing::Test {
   void compile_all(const std::vector<Case>& cases);
   /// Compiles the cases that cover pairs of values (covering.h) and compares them with float64; prints what it found.
   LargestErrors verify_all(const std::vector<Case>& all);
+  /// Does the same with all of the cases.
+  LargestErrors verify_each(const std::vector<Case>& cases);
 
   std::unique_ptr<Engine> engine_;
 };

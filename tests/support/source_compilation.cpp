@@ -53,7 +53,7 @@ std::string SourceCompilation::ptx_of(std::string_view op, const std::string& fi
   return ptx_of(source_of(op, fields, config, "sm_90a"));
 }
 
-void SourceCompilation::compile(const std::vector<Source>& all, int max_spilled_bytes) {
+void SourceCompilation::compile_all(const std::vector<Source>& all, int max_spilled_bytes) {
   std::vector<const Source*> sources;
   std::set<std::string> seen;
   for (const Source& source : all)
@@ -102,7 +102,7 @@ void SourceCompilation::compile_covering(const std::vector<Source>& all, int max
   std::vector<Source> chosen;
   for (const std::size_t i : covering_indices(cases, archs_of_cases)) chosen.push_back(all[i]);
   std::printf("%zu of %zu cover all pairs: ", chosen.size(), all.size());
-  compile(chosen, max_spilled_bytes);
+  compile_all(chosen, max_spilled_bytes);
 }
 
 bool SourceCompilation::has_nvcc() { return std::system("command -v nvcc > /dev/null 2>&1") == 0; }

@@ -39,13 +39,14 @@ class SourceCompilation : public testing::Test {
   /// that each fits its device and that it hardly spills.
   void compile_covering(const std::vector<Source>& all, int max_spilled_bytes = 256);
 
+  /// Does the same for all distinct sources.
+  void compile_all(const std::vector<Source>& all, int max_spilled_bytes = 256);
+
   static bool has_nvcc();
   /// Compiles the source with these flags and with warnings as errors; returns whether that succeeds.
   static bool nvcc_takes(const Source& source, const std::string& flags);
 
  private:
-  void compile(const std::vector<Source>& all, int max_spilled_bytes);
-
   std::shared_ptr<Compiler> compiler_;
   std::vector<Arch> supported_;
 };

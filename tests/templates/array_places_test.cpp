@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-#include "templates/attention/kernel_source.h"
+#include "templates/attention/source/kernel_source.h"
 #include "templates/op.h"
 #include "tests/support/source_folder.h"
 #include "tests/templates/softmax/cases.h"

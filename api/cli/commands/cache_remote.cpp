@@ -9,9 +9,9 @@
 #include "api/cli/arguments/remote_flag.h"
 #include "api/cli/tuning/tune_child.h"
 #include "fleet/counters.h"
+#include "fleet/protocol/transfer.h"
 #include "fleet/remote.h"
 #include "fleet/signing.h"
-#include "fleet/transfer.h"
 
 namespace tunesmith::cli {
 namespace {

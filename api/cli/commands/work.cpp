@@ -18,7 +18,7 @@
 #include "api/cli/tuning/jobs.h"
 #include "api/cli/tuning/prewarm.h"
 #include "api/cli/tuning/tune_child.h"
-#include "fleet/transfer.h"
+#include "fleet/protocol/transfer.h"
 
 namespace tunesmith::cli {
 namespace {

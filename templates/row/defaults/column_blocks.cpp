@@ -1,4 +1,4 @@
-// Blocks for norms and row programs that read arrays [col], such as weights.
+// Blocks for programs that read arrays [col], such as weights.
 
 #include "templates/row/defaults/defaults.h"
 #include "templates/row/defaults/geometry.h"
@@ -16,12 +16,13 @@ struct Kind {
 };
 
 Kind kind_of(const Shape& shape) {
-  const bool bytes = shape.has_bytes(), groups = shape.lanes_of_group > 1;
-  return {bytes, groups, shape.is_program && shape.exchanges > 1, bytes && !groups && shape.exchanges > 2};
+  const bool bytes = shape.has_bytes(), groups = shape.cost.lanes_of_group > 1;
+  return {bytes, groups, shape.cost.composed && shape.cost.stages > 1, bytes && !groups && shape.cost.stages > 2};
 }
 
 bool has_kernels(const Shape& shape, const Kind& kind) {
-  if (!shape.reads_columns() || !shape.reduces || shape.sums_rows() || shape.chosen_columns > 0) return false;
+  if (!shape.cost.reads_columns() || !shape.cost.reduces || shape.cost.sums_rows() || shape.cost.sorted_columns > 0)
+    return false;
   if (shape.wide() || shape.is_masked()) return false;  // not measured
   // Several inputs in several stages: more threads would need more registers than there are.
   if (shape.inputs > 1 && kind.several_stages && !kind.bytes) return false;
@@ -57,10 +58,10 @@ std::optional<TypedConfig> column_block(Access access, const Shape& shape, const
 
 std::optional<TypedConfig> small_column_block(const Shape& shape, const DeviceInfo& device) {
   const Kind kind = kind_of(shape);
-  const bool groups = kind.groups && shape.exchanges > 2;
+  const bool groups = kind.groups && shape.cost.stages > 2;
   const std::int64_t bytes = row_bytes(shape), least = groups ? 2 * kib : 2 * kib + 512;
-  if (!needs_more_loads(device) || !shape.is_program || !has_kernels(shape, kind) || !is_narrow(shape) || shape.shifted() ||
-      shape.inputs > 1 || (kind.bytes && !groups) || bytes < least || bytes >= 4 * kib)
+  if (!needs_more_loads(device) || !shape.cost.composed || !has_kernels(shape, kind) || !is_narrow(shape) ||
+      shape.shifted() || shape.inputs > 1 || (kind.bytes && !groups) || bytes < least || bytes >= 4 * kib)
     return std::nullopt;
   TypedConfig config;
   config.threads = groups ? 32 : 64;
@@ -75,8 +76,8 @@ TypedConfig program_block(const TypedConfig& max_rows, const Shape& shape, const
   const bool simple = shape.inputs == 1 && !shape.has_bytes();
   const std::int64_t too_long_row = simple ? 64 * kib + 1 : 48 * kib;
   const std::int64_t values_of_thread = simple && shape.cols <= 4096 ? 32 : 64;
-  if (!shape.is_program || shape.exchanges < 2 || shape.column_bytes == 0 || size_of(shape.input) != 2 || shape.shifted() ||
-      row_bytes(shape) >= too_long_row)
+  if (!shape.cost.composed || shape.cost.stages < 2 || shape.cost.column_bytes == 0 || size_of(shape.input) != 2 ||
+      shape.shifted() || row_bytes(shape) >= too_long_row)
     return max_rows;
   TypedConfig config = max_rows;
   config.registers = row_bytes(shape) >= 32 * kib ? Registers::packed : Registers::float32;

@@ -40,7 +40,7 @@ std::optional<TypedConfig> staged_rows(const Shape& shape, const DeviceInfo& dev
 }
 
 std::optional<TypedConfig> elementwise_rows(const Shape& shape, const DeviceInfo& device) {
-  if (shape.reduces) return std::nullopt;
+  if (shape.cost.reduces) return std::nullopt;
   return if_valid(with_hints(elementwise_default(shape, device), shape, device), shape, device);
 }
 
@@ -48,8 +48,8 @@ std::optional<TypedConfig> elementwise_rows(const Shape& shape, const DeviceInfo
 std::optional<TypedConfig> few_long_rows(const Shape& shape, const DeviceInfo& device) {
   if (!shape.few_and_long()) return std::nullopt;
   const std::optional<TypedConfig> cluster = cluster_for_few_rows(shape, device);
-  // Programs: if a grid would share rows. layer_norm of 60 rows takes 0.59 to 0.71 of the grid's time on an H100.
-  if (shape.is_program) return shape.inputs == 1 && shape.rows * 2 <= device.sm_count ? cluster : std::nullopt;
+  // Programs: if a grid would share rows. 60 rows take 0.59 to 0.71 of the grid's time on an H100.
+  if (shape.cost.composed) return shape.inputs == 1 && shape.rows * 2 <= device.sm_count ? cluster : std::nullopt;
   if (cluster) return cluster;
   const std::optional<TypedConfig> by_columns = default_if_valid(Variant::grid, shape, device);
   if (by_columns && fills_device(*by_columns, shape, device)) return by_columns;
@@ -63,14 +63,14 @@ std::optional<TypedConfig> few_long_rows(const Shape& shape, const DeviceInfo& d
 /// (cross_entropy/NOTES.md, "Few long rows: two kernels").
 bool reads_rows_alone(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t max_cols = 128 << 10;  // four tiles
-  return shape.is_loss_alone() && !shape.shifted() && shape.rows_bucket() * 8 > device.sm_count * 3 &&
+  return shape.cost.sums_once() && !shape.shifted() && shape.rows_bucket() * 8 > device.sm_count * 3 &&
          shape.rows * 2 <= device.sm_count && shape.cols <= max_cols;
 }
 
-/// Returns whether a grid computes a loss alone with blocks that do not all run at the same time. Two kernels then take 0.71
+/// Returns whether a grid computes sums alone with blocks that do not all run at the same time. Two kernels then take 0.71
 /// to 0.93 of the time on an H100.
 bool takes_turns(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
-  return shape.is_loss_alone() && config.variant == Variant::grid &&
+  return shape.cost.sums_once() && config.variant == Variant::grid &&
          shape.rows * config.blocks_per_row > config.min_blocks * device.sm_count;
 }
 
@@ -87,12 +87,12 @@ std::optional<TypedConfig> shared_rows(const Shape& shape, const DeviceInfo& dev
   return std::nullopt;
 }
 
-/// A row that is read once and reduced to a number need not be resident. Tiles of two_pass would be larger than the rows of
-/// losses up to 32 KiB, or fit them badly.
+/// A row that is read once and reduced to a number need not be resident. Tiles of two_pass would be larger than rows
+/// of terms up to 32 KiB, or fit them badly.
 std::optional<TypedConfig> rows_read_once(const Shape& shape, const DeviceInfo& device) {
-  const std::int64_t worth_passing_bytes = shape.is_loss() ? (32 << 10) + 1 : 16 << 10;
-  if (shape.writes || row_bytes(shape) < worth_passing_bytes) return std::nullopt;
-  if (shape.is_program)
+  const std::int64_t worth_passing_bytes = shape.cost.terms_once ? (32 << 10) + 1 : 16 << 10;
+  if (shape.cost.writes || row_bytes(shape) < worth_passing_bytes) return std::nullopt;
+  if (shape.cost.composed)
     if (const std::optional<TypedConfig> whole = two_rows_block(shape, device)) return whole;
   return default_config(Variant::two_pass, shape, device);
 }
@@ -113,7 +113,7 @@ std::optional<TypedConfig> unaligned_blocks(const Shape& shape, const DeviceInfo
 bool fits_next_to_sums(const TypedConfig& warp, const Shape& shape) {
   constexpr std::int64_t max_bytes = 64, max_sums = 56, max_single = 8;
   const std::int64_t accesses = warp.vectors_per_thread(shape), elements = accesses * shape.vector();
-  return elements * size_of(shape.input) <= max_bytes && elements * shape.column_sums <= max_sums &&
+  return elements * size_of(shape.input) <= max_bytes && elements * shape.cost.column_sums <= max_sums &&
          (shape.vector() > 1 || accesses <= max_single);
 }
 
@@ -124,16 +124,16 @@ std::optional<TypedConfig> rows_of_warps(const Shape& shape, const DeviceInfo& d
   const bool narrow = size_of(shape.input) < 4 && arrays == 1;
   int max_vectors = narrow ? max_narrow_vectors_of_a_lane : max_vectors_of_a_lane;
   // Lanes that sort their part of a row hold less each, so rows have more lanes.
-  if (shape.chosen_columns > 0) max_vectors /= 2;
+  if (shape.cost.sorted_columns > 0) max_vectors /= 2;
   const TypedConfig warp = default_config(Variant::warp, shape, device);
-  if (shape.sums_rows() ? !fits_next_to_sums(warp, shape) : warp.vectors_per_thread(shape) * arrays > max_vectors)
+  if (shape.cost.sums_rows() ? !fits_next_to_sums(warp, shape) : warp.vectors_per_thread(shape) * arrays > max_vectors)
     return std::nullopt;
   return if_valid(warp, shape, device);
 }
 
 /// Sums over rows stay in registers of blocks that have many rows.
 std::optional<TypedConfig> rows_with_sums(const Shape& shape, const DeviceInfo& device) {
-  if (!shape.sums_rows()) return std::nullopt;
+  if (!shape.cost.sums_rows()) return std::nullopt;
   return persistent_default(shape, device);
 }
 
@@ -163,26 +163,26 @@ TypedConfig resident_rows(const Shape& shape, const DeviceInfo& device) {
 using Rule = std::optional<TypedConfig> (*)(const Shape& shape, const DeviceInfo& device);
 
 constexpr std::array<Rule, 20> rules{
-    loss_in_tiles,         // losses alone of long rows
+    sums_in_tiles,         // sums alone of long rows
     small_cluster,         // all rows on the chip at once, few and long
     small_problem,         // the same, shorter rows
-    lone_loss,             // losses alone of short and medium rows
+    register_sums,         // sums alone of short and medium rows
     staged_rows,           // short rows without alignment that pass through shared memory
     elementwise_rows,      // programs without reductions
     small_blocks,          // clusters of long rows
     few_long_rows,         // clusters or a grid whose blocks fill the device
     shared_rows,           // fewer rows than multiprocessors
-    rows_read_once,        // losses alone, and programs that write no rows
+    rows_read_once,        // sums alone, and programs that write no rows
     unaligned_blocks,      // rows without alignment of more than 1024 columns: accesses to pairs or elements
     short_unaligned_rows,  // shorter ones
     small_column_block,    // programs with arrays [col]
     narrow_summing_block,  // sums over rows of unaligned columns
     rows_of_warps,         // short rows
-    gradient_block,        // short rows of losses with their gradient
+    gradient_block,        // short rows whose terms replace elements
     rows_with_sums,        // gradients of weights
     streamed_rows,         // pipelines
     unaligned_hybrid,      // long rows of 16 bits without alignment
-    gradient_hybrid,       // gradients of softmax with aligned rows of 16 bits
+    gradient_hybrid,       // two arrays with aligned rows of 16 bits
 };
 
 }  // namespace

@@ -52,11 +52,11 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
   constexpr std::int64_t narrow_cols = 64;
   // Vectors of a lane that holds a row. Behind predicates, the loads of more miss L1 more often: 1.22 of the time.
   constexpr std::int64_t max_streamed_vectors = 4;
-  // Aligned rows up to which the lanes of the widest one cost the others up to 1.44 of their time, of losses with their
-  // gradient and of other operations.
-  const std::int64_t few_lanes_cols = shape.keeps_exponentials ? 32 : max_cols_of_first_bucket;
+  // Aligned rows up to which the lanes of the widest one cost the others up to 1.44 of their time, where terms replace
+  // elements and elsewhere.
+  const std::int64_t few_lanes_cols = shape.cost.keeps_terms() ? 32 : max_cols_of_first_bucket;
   TypedConfig config = best;
-  if (shape.shifted() && shape.reduces) {
+  if (shape.shifted() && shape.cost.reduces) {
     // Lanes for narrow rows: with the lanes for the widest row, most would have nothing to do.
     const std::int64_t least = min_cols_of(capacity_of(shape.cols));
     const bool few = shape.cols <= narrow_cols;
@@ -68,7 +68,8 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
   }
   if (shape.shifted() && size_of(shape.input) == 2 && shape.cols < 4) {
     config.access = Access::elements;
-  } else if (shape.shifted() && shape.column_bytes > 0 && config.vectors_per_thread(config.view(shape)) > max_accesses) {
+  } else if (shape.shifted() && shape.cost.column_bytes > 0 &&
+             config.vectors_per_thread(config.view(shape)) > max_accesses) {
     // A block of one warp has a bound on its registers.
     config.variant = Variant::block;
     config.threads = 32;
@@ -80,7 +81,7 @@ TypedConfig warps_for_capacity(TypedConfig best, const Shape& shape, const Devic
   } else if (config.lanes == 1 && config.load == LoadHint::streaming && shape.vectors_per_row() > max_streamed_vectors) {
     config.lanes = 2;
     config.threads = 64;
-  } else if (!shape.shifted() && shape.cols > narrow_cols && shape.column_bytes == 0) {
+  } else if (!shape.shifted() && shape.cols > narrow_cols && shape.cost.column_bytes == 0) {
     // The widest row may have twice the lanes that most rows of the bucket need.
     constexpr double few_idle = 1.15;
     const Shape middle = middle_of_bucket(shape);
@@ -111,17 +112,17 @@ TypedConfig shifted_blocks_for_capacity(TypedConfig best, const Shape& shape, co
   return if_valid(config, shape, device).value_or(best);
 }
 
-/// Returns the configuration of losses of unaligned columns of 16 bits, 1024 to 1536 with their gradient and 1024 to 2048
-/// alone: warps would have code for the ends of a row in each access.
-std::optional<TypedConfig> medium_loss(const TypedConfig& best, const Shape& shape, const DeviceInfo& device) {
-  const std::int64_t max_cols = shape.writes ? 1536 : 2048;
-  if (!shape.is_loss() || !shape.shifted() || size_of(shape.input) != 2 || shape.cols < 1024 || shape.cols >= max_cols)
+/// Returns the configuration where terms of unaligned columns of 16 bits are computed once, 1024 to 1536 if they replace
+/// elements and 1024 to 2048 if not: warps would have code for the ends of a row in each access.
+std::optional<TypedConfig> medium_terms_once(const TypedConfig& best, const Shape& shape, const DeviceInfo& device) {
+  const std::int64_t max_cols = shape.cost.writes ? 1536 : 2048;
+  if (!shape.cost.terms_once || !shape.shifted() || size_of(shape.input) != 2 || shape.cols < 1024 || shape.cols >= max_cols)
     return std::nullopt;
   TypedConfig config;
   config.threads = 32;
   config.min_blocks = 32;
   config.registers = Registers::packed;
-  if (!shape.writes) config.load = best.load;
+  if (!shape.cost.writes) config.load = best.load;
   return if_valid(config, shape, device);
 }
 
@@ -130,12 +131,12 @@ std::optional<TypedConfig> medium_loss(const TypedConfig& best, const Shape& sha
 /// widths").
 TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo& device) {
   if (best.access == Access::staged) return if_valid(staged_for_capacity(shape, device), shape, device).value_or(best);
-  if (const std::optional<TypedConfig> config = medium_loss(best, shape, device)) return *config;
+  if (const std::optional<TypedConfig> config = medium_terms_once(best, shape, device)) return *config;
   constexpr std::int64_t max_vectors = 4;  // of each lane of a warp: more take 96 registers, 78 in the kernel for one width
   if (best.variant == Variant::warp && best.lanes == 32 && best.vectors_per_thread(shape) > max_vectors)
     if (const std::optional<TypedConfig> config = gradient_block(shape, device)) best = *config;
   if (best.load == LoadHint::evict_last) best.load = LoadHint::plain;
-  if (shape.few_and_long() && !shape.is_program) return best;
+  if (shape.few_and_long() && !shape.cost.composed) return best;
   if (best.variant == Variant::block && best.access != Access::vectors) return best;
   if (best.variant == Variant::warp) return warps_for_capacity(best, shape, device);
   if (best.reads_twice()) {  // no row is resident: fit most rows, not the widest one
@@ -158,14 +159,14 @@ TypedConfig for_capacity(TypedConfig best, const Shape& shape, const DeviceInfo&
         const std::optional<TypedConfig> smaller = filled(config, threads, 2, shape, device);
         if (smaller && rows_in_flight(*smaller) > rows_in_flight(best)) best = *smaller;
       }
-  } else if (best.variant == Variant::cluster && shape.keeps_exponentials) {
+  } else if (best.variant == Variant::cluster && shape.cost.keeps_terms()) {
     constexpr int moderate = 6;
     TypedConfig config = filled(best, 384, best.min_blocks, shape, device).value_or(best);
     config.register_vectors = std::min(config.register_vectors, moderate);
     if (why_invalid(config, shape, device).empty()) best = config;
   } else if (best.variant == Variant::hybrid && shape.shifted() && (shape.inputs > 1 || wide) && best.threads == 512) {
     best = filled(best, 256, best.min_blocks, shape, device).value_or(best);
-  } else if (best.variant == Variant::block && !shape.shifted() && shape.column_bytes > 0 && row_bytes >= long_row &&
+  } else if (best.variant == Variant::block && !shape.shifted() && shape.cost.column_bytes > 0 && row_bytes >= long_row &&
              best.vectors_per_thread(shape) > max_with_columns) {
     const TypedConfig hybrid = default_config(Variant::hybrid, shape, device);
     if (why_invalid(hybrid, shape, device).empty()) best = hybrid, best.load = LoadHint::plain;
@@ -182,7 +183,7 @@ TypedConfig capacity_config(const Shape& shape, const DeviceInfo& device) {
   longest.rows = shape.rows_bucket();
   longest.cols = shape.capacity();
   longest.actual_cols = shape.cols;
-  longest.pipeline_part_bytes = 0;  // the pipeline's layout of shared memory depends on the width
+  longest.cost.streamed_part_bytes = 0;  // the pipeline's layout of shared memory depends on the width
   TypedConfig config = default_config(longest, device);
   config = for_capacity(config, longest, device);
   bound_persistent_warps(config, longest, device);

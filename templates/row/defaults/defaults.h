@@ -26,11 +26,11 @@ std::optional<TypedConfig> two_rows_block(const Shape& shape, const DeviceInfo& 
 /// Returns the block for rows of columns that have sums over the rows and are loaded one or two at a time: 17 elements in a
 /// thread at most. A lane of a warp would hold more of a row, and persistent blocks take 1.1 to 1.6 of the time.
 std::optional<TypedConfig> narrow_summing_block(const Shape& shape, const DeviceInfo& device);
-/// Returns a valid block of 64 threads for an aligned row of 16 bits with its loss and gradient, in which each thread keeps
-/// up to 4 vectors of exponentials; nothing for longer and for other rows. With cache hints.
+/// Returns a valid block of 64 threads for an aligned row of 16 bits whose terms replace its elements, in which each thread
+/// keeps up to 4 vectors of exponentials; nothing for longer and for other rows. With cache hints.
 std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& device);
 
-// column_blocks.cpp: norms and row programs that read arrays [col], such as weights.
+// column_blocks.cpp: programs that read arrays [col], such as weights.
 
 /// Returns a valid block in which a thread has up to 96 bytes of a row of 16 bits (160 of float32) and registers for arrays
 /// [col], which it loads while it reduces the row; nothing for rows of 64 KiB and for programs in which more values in a
@@ -61,13 +61,13 @@ std::optional<TypedConfig> small_problem(const Shape& shape, const DeviceInfo& d
 /// once: clusters instead of grids"). With cache hints.
 std::optional<TypedConfig> small_cluster(const Shape& shape, const DeviceInfo& device);
 
-// lone_losses.cpp: losses without a gradient, rows in registers.
+// register_sums.cpp: sums of terms alone, rows in registers.
 
 /// Returns a valid warp or block for a row of about 2 to 32 KiB, all of whose loads are in flight; nothing for other rows.
 /// With cache hints.
-std::optional<TypedConfig> lone_loss(const Shape& shape, const DeviceInfo& device);
+std::optional<TypedConfig> register_sums(const Shape& shape, const DeviceInfo& device);
 /// Returns blocks with other numbers of threads and registers.
-std::vector<TypedConfig> lone_losses_to_try(const Shape& shape, const DeviceInfo& device);
+std::vector<TypedConfig> sums_to_try(const Shape& shape, const DeviceInfo& device);
 
 // shared_memory_rows.cpp: rows in registers and shared memory.
 
@@ -79,12 +79,12 @@ TypedConfig hybrid_default(const Shape& shape, const DeviceInfo& device);
 /// at the exchange.
 TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device);
 
-/// Returns a valid hybrid of 128 threads for gradients of softmax with aligned rows of 16 bits, 4096 columns and more, that
+/// Returns a valid hybrid of 128 threads for two arrays with aligned rows of 16 bits, 4096 columns and more, that
 /// take two to four times L2; nothing for others. On an H100, 0.97 to 1.0 of the time of blocks with rows in registers,
 /// which need more threads for smaller problems (softmax/NOTES.md, "Gradients of about 24 MiB want more threads"). With
 /// cache hints.
 std::optional<TypedConfig> gradient_hybrid(const Shape& shape, const DeviceInfo& device);
-/// Returns such hybrids for gradients of softmax, and a block with values in float32 for rows of 16 bits.
+/// Returns such hybrids for two arrays, and a block with values in float32 for rows of 16 bits.
 std::vector<TypedConfig> gradients_to_try(const Shape& shape, const DeviceInfo& device);
 
 /// Returns a valid hybrid for rows of 16 bits without alignment: blocks of 256 threads with few vectors in registers,
@@ -97,11 +97,11 @@ std::optional<TypedConfig> unaligned_hybrid(const Shape& shape, const DeviceInfo
 TypedConfig grid_default(const Shape& shape, const DeviceInfo& device);
 TypedConfig split_default(const Shape& shape, const DeviceInfo& device);
 
-/// Returns a valid split whose blocks of 128 threads read one tile of a row of more than 64 KiB each, for losses alone of at
+/// Returns a valid split whose blocks of 128 threads read one tile of a row of more than 64 KiB each, for sums alone of at
 /// least the size of L2; nothing for others. Blocks of a whole row leave multiprocessors without work at the end: with 4.4
 /// rows for each, some have 5. On an H100, 0.91 to 0.99 of the time of two_pass, and up to four times L2 another 0.92 to 1.0
 /// with more resident blocks (cross_entropy/NOTES.md, "A tile for each block instead of a row"). With cache hints.
-std::optional<TypedConfig> loss_in_tiles(const Shape& shape, const DeviceInfo& device);
+std::optional<TypedConfig> sums_in_tiles(const Shape& shape, const DeviceInfo& device);
 
 // two_passes.cpp: rows that are read twice, or once and reduced to a few numbers.
 

@@ -11,8 +11,10 @@
 namespace tunesmith::row {
 namespace {
 
-/// Gradients and losses of float32 have many values in registers, so that few, large blocks suffice.
-bool has_large_blocks(const Shape& shape) noexcept { return !is_narrow(shape) && (shape.inputs > 1 || shape.is_loss()); }
+/// Several inputs of float32, or terms of them, are many values in registers, so that few, large blocks suffice.
+bool has_large_blocks(const Shape& shape) noexcept {
+  return !is_narrow(shape) && (shape.inputs > 1 || shape.cost.terms_once);
+}
 
 /// A cluster's blocks, their threads, and the blocks that a multiprocessor holds.
 struct Cluster {
@@ -56,7 +58,7 @@ struct Held {
 Held held_values(int registers, bool packed, const Shape& shape) {
   constexpr int moderate = 32, many = 56, usual_others = 32;
   if (packed) return {moderate, 2 * (registers - usual_others)};
-  const int others = shape.is_loss() ? 40 : shape.shifted() ? usual_others : 24, most = registers - others;
+  const int others = shape.cost.terms_once ? 40 : shape.shifted() ? usual_others : 24, most = registers - others;
   if (is_narrow_gradient(shape) || (shape.inputs > 1 && has_code_for_ends(shape)))
     return {shape.inputs * shape.vector(), most};
   if (has_large_blocks(shape)) return {most, most};
@@ -74,8 +76,8 @@ std::optional<TypedConfig> config_of(const Cluster& cluster, bool more, const Sh
   config.threads = cluster.threads;
   config.min_blocks = cluster.min_blocks;
   config.sized_by_row = shape.min_cols > 0 ? 1 : 0;
-  // float32 costs fewer instructions, except for losses with their gradient, whose exponentials replace the logits.
-  const bool packed = is_narrow(shape) && shape.is_loss();
+  // float32 costs fewer instructions, except where terms replace the elements.
+  const bool packed = is_narrow(shape) && shape.cost.terms_once;
   config.registers = packed ? Registers::packed : Registers::float32;
   const Held held = held_values(registers, packed, shape);
   const int values = shape.inputs * shape.vector();  // of a vector of each input
@@ -100,7 +102,7 @@ bool has_enough_rows(const Cluster& cluster, const Shape& shape, const DeviceInf
   if (!is_narrow(shape)) return blocks >= many;
   const std::int64_t bytes_of_block = row_bytes(shape) / cluster.blocks;
   if (bytes_of_block <= moderate_bytes * shape.inputs)
-    return blocks >= (shape.is_loss() && !has_code_for_ends(shape) ? few : least);
+    return blocks >= (shape.cost.terms_once && !has_code_for_ends(shape) ? few : least);
   return blocks >= (bytes_of_block <= many_bytes ? usual : many);
 }
 

@@ -26,7 +26,7 @@ struct Wave {
 /// of one width (H100).
 void prefer_shared_memory(TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   TypedConfig fewer = config;
-  fewer.register_vectors = std::min(config.register_vectors, is_narrow(shape) || shape.is_loss() ? 4 : 6);
+  fewer.register_vectors = std::min(config.register_vectors, is_narrow(shape) || shape.cost.terms_once ? 4 : 6);
   if (why_invalid(fewer, shape, device).empty()) config = fewer;
 }
 
@@ -56,7 +56,7 @@ Wave fewest_waves(int threads, int min_blocks, const Shape& shape, const DeviceI
 /// 256.
 int threads_for_wave(const TypedConfig& config, const Shape& shape) {
   if (shape.actual_cols != 0 && shape.shifted() && is_narrow(shape)) return 256;
-  const bool cheap = shape.inputs == 1 && (shape.keeps_exponentials || size_of(shape.input) < 4);
+  const bool cheap = shape.inputs == 1 && (shape.cost.keeps_terms() || size_of(shape.input) < 4);
   const std::int64_t max_vectors = cheap ? 40 : 32;
   TypedConfig few = config;
   few.threads = 128;

@@ -62,16 +62,16 @@ int parts_of(int tiles, const TypedConfig& config, const Shape& shape) {
 }
 
 TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device) {
-  if (shape.is_loss_alone() && config.smem_bytes(shape) == 0) {
+  if (shape.cost.sums_once() && config.smem_bytes(shape) == 0) {
     // The vectors of a lane that holds a row share sectors of 32 bytes, which streaming may evict in between.
     const bool shares_sectors = config.variant == Variant::warp && config.lanes == 1 && shape.vectors_per_row() > 2;
     if (shape.traffic_bytes() <= (shares_sectors ? 2 : 8) * device.l2_bytes) config.load = LoadHint::streaming;
     return config;
   }
-  if (shape.writes && suits_evict_last(shape.traffic_bytes(), device)) {
+  if (shape.cost.writes && suits_evict_last(shape.traffic_bytes(), device)) {
     config.load = LoadHint::evict_last;
     if (config.reads_twice()) config.load_again = LoadHint::evict_first;
-  } else if (!shape.in_place && (!config.reads_twice() || !shape.writes) && config.smem_bytes(shape) == 0 &&
+  } else if (!shape.in_place && (!config.reads_twice() || !shape.cost.writes) && config.smem_bytes(shape) == 0 &&
              shape.traffic_bytes() <= device.l2_bytes) {
     config.load = LoadHint::no_allocate;
   }

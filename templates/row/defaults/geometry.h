@@ -27,16 +27,16 @@ inline int threads_for(std::int64_t accesses, std::int64_t each, int least, int 
 /// Returns whether elements have 16 bits or fewer.
 inline bool is_narrow(const Shape& shape) noexcept { return size_of(shape.input) < 4; }
 
-/// Returns whether a program is like a norm by its root mean square: one number of one reduction, then a product.
-inline bool is_like_norm(const Shape& shape) noexcept {
-  return shape.is_program && shape.reduces && shape.writes && shape.exchanges == 1 && shape.exchanged_floats <= 2 &&
-         shape.inputs == 1 && !shape.sums_rows();
+/// Returns whether a program has one reduction of one number, such as a root mean square.
+inline bool has_one_short_stage(const Shape& shape) noexcept {
+  return shape.cost.composed && shape.cost.reduces && shape.cost.writes && shape.cost.stages == 1 &&
+         shape.cost.exchanged_floats <= 2 && shape.inputs == 1 && !shape.cost.sums_rows();
 }
 
-/// Returns whether a program is like softmax: two reductions of its only input, and nothing else to load.
-inline bool is_like_softmax(const Shape& shape) noexcept {
-  return shape.is_program && shape.exchanges == 2 && shape.inputs == 1 && shape.more_outputs == 0 &&
-         !shape.reads_columns() && !shape.has_bytes() && shape.lanes_of_group == 1;
+/// Returns whether a program has two reductions of its only input, such as a maximum and a sum, and nothing else to load.
+inline bool has_two_stages_of_one_input(const Shape& shape) noexcept {
+  return shape.cost.composed && shape.cost.stages == 2 && shape.inputs == 1 && shape.more_outputs == 0 &&
+         !shape.cost.reads_columns() && !shape.has_bytes() && shape.cost.lanes_of_group == 1;
 }
 
 /// Returns the resident bytes of a row over all inputs.
@@ -80,7 +80,7 @@ bool share_row(TypedConfig& config, int threads, int vectors, const Shape& shape
 int parts_of(int tiles, const TypedConfig& config, const Shape& shape);
 
 /// Sets the cache hints that are best without measurements: keep loaded data in L2 if the arrays are far larger than it.
-/// Losses alone are tuned to streaming loads up to 270 MB on an H200 and 200 MB on an H100, by up to 10 and 17%; beyond,
+/// Sums alone are tuned to streaming loads up to 270 MB on an H200 and 200 MB on an H100, by up to 10 and 17%; beyond,
 /// nothing differs.
 TypedConfig with_hints(TypedConfig config, const Shape& shape, const DeviceInfo& device);
 

@@ -37,7 +37,7 @@ double loaded_bytes(const Shape& shape) {
 /// Returns the registers per thread that should hold the row: fewer for a masked row, by the words of its mask.
 double wanted_values_of_blocks(const Shape& shape) {
   constexpr double word_bytes = 4;
-  if (shape.chosen_columns > 0) return share_with_chosen_columns * wanted_of_blocks;
+  if (shape.cost.sorted_columns > 0) return share_with_chosen_columns * wanted_of_blocks;
   return shape.is_masked() ? share_with_mask * wanted_of_blocks * word_bytes / loaded_bytes(shape) : wanted_of_blocks;
 }
 
@@ -57,8 +57,8 @@ double rows_per_sm(const TypedConfig& config, const Shape& shape, const DeviceIn
 /// Returns which part of enough_bytes_of_blocks suffices for such rows.
 double share_of_enough_bytes(const Shape& shape, const DeviceInfo& device) {
   if (shape.is_masked()) return share_with_mask;
-  if (shape.backward() && shape.traffic_bytes() <= 2 * device.l2_bytes) return share_of_few_waves;
-  return shape.chosen_columns > 0 ? bytes_with_chosen_columns : 1;
+  if (shape.reads_two() && shape.traffic_bytes() <= 2 * device.l2_bytes) return share_of_few_waves;
+  return shape.cost.sorted_columns > 0 ? bytes_with_chosen_columns : 1;
 }
 
 struct Rated {
@@ -91,7 +91,7 @@ Rated rate(const TypedConfig& config, double wanted, const Shape& shape, const D
 }  // namespace
 
 double wanted_values_of_warps(const Shape& shape) {
-  return shape.chosen_columns > 0 ? share_with_chosen_columns * wanted_of_warps : wanted_of_warps;
+  return shape.cost.sorted_columns > 0 ? share_with_chosen_columns * wanted_of_warps : wanted_of_warps;
 }
 
 Expectation expectation(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
@@ -123,7 +123,7 @@ std::vector<TypedConfig> ranked_blocks(const Shape& shape, const DeviceInfo& dev
     if (registers == Registers::packed && !may_pack(shape)) continue;
     // A single warp has no barrier between its passes: the compiler then keeps both packed arrays of a gradient unpacked
     // across them, and spills.
-    const int least = registers == Registers::packed && (shape.backward() || shape.is_program) ? 64 : 32;
+    const int least = registers == Registers::packed && (shape.reads_two() || shape.cost.composed) ? 64 : 32;
     for (int threads = least; threads <= device.max_threads_per_block; threads += 32) {
       TypedConfig config;
       config.threads = threads;

@@ -16,9 +16,9 @@ constexpr double max_masked_values = 32;
 std::int64_t vectors_of_lane_of_several(const Shape& shape) {
   const std::int64_t vectors = shape.vectors_per_row();
   if (size_of(shape.input) >= 4) return vectors <= 32 ? 2 : 3;
-  if (shape.backward()) return 3;
-  constexpr int few_floats = 2;  // exchanged: the sum of a root mean square, not the moments of layer_norm
-  const std::int64_t max_alone = shape.exchanged_floats <= few_floats ? 16 : 7;
+  if (shape.reads_two()) return 3;
+  constexpr int few_floats = 2;  // exchanged: one sum, not the moments of a row
+  const std::int64_t max_alone = shape.cost.exchanged_floats <= few_floats ? 16 : 7;
   return vectors <= max_alone ? 1 : vectors <= 32 ? 2 : 3;
 }
 
@@ -38,24 +38,24 @@ std::int64_t vectors_of_summing_lane(const Shape& shape) {
 
 /// Returns the most vectors of each input that a lane takes. More reach further apart, and a row of an odd number of 16
 /// bytes begins in the middle of a sector: on an H100, 9 vectors in two lanes take 1.24 times as long as in four. The
-/// exchanges of losses and logarithms cost more than a few more loads (NOTES.md, "Short rows: lanes").
+/// exchanges before logarithms cost more than a few more loads (NOTES.md, "Short rows: lanes").
 std::int64_t vectors_of_lane(const Shape& shape) {
   const bool wide = size_of(shape.input) >= 4;
   const std::int64_t vectors = shape.vectors_per_row();
-  if (shape.chosen_columns > 0) return std::max(1, static_cast<int>(wanted_values_of_warps(shape)) / shape.vector());
-  if (!shape.writes && shape.reduces) return 6;
-  if (shape.sums_rows()) return vectors_of_summing_lane(shape);
+  if (shape.cost.sorted_columns > 0) return std::max(1, static_cast<int>(wanted_values_of_warps(shape)) / shape.vector());
+  if (!shape.cost.writes && shape.cost.reduces) return 6;
+  if (shape.cost.sums_rows()) return vectors_of_summing_lane(shape);
   if (shape.inputs > 1) return vectors_of_lane_of_several(shape);
-  if (shape.keeps_exponentials) return vectors <= 12 ? (wide ? 3 : 4) : wide ? 5 : 6;
-  if (shape.logarithm && !wide && !has_whole_lines(shape)) return 4;
+  if (shape.cost.keeps_terms()) return vectors <= 12 ? (wide ? 3 : 4) : wide ? 5 : 6;
+  if (shape.cost.logarithm && !wide && !has_whole_lines(shape)) return 4;
   return vectors <= (wide ? 24 : 32) ? 3 : 4;
 }
 
 /// Returns the most vectors of a row that one lane holds alone. Its accesses are far from the next lane's.
 std::int64_t vectors_of_lone_lane(const Shape& shape) {
   const bool wide = size_of(shape.input) >= 4;
-  if (!shape.is_loss()) return shape.logarithm && shape.inputs == 1 && !wide ? 3 : 1;
-  if (shape.writes) return wide ? 2 : 3;
+  if (!shape.cost.terms_once) return shape.cost.logarithm && shape.inputs == 1 && !wide ? 3 : 1;
+  if (shape.cost.writes) return wide ? 2 : 3;
   return wide ? 3 : 6;
 }
 
@@ -64,8 +64,8 @@ std::int64_t vectors_of_lone_lane(const Shape& shape) {
 TypedConfig warp_default(const Shape& shape, const DeviceInfo& device) {
   TypedConfig config;
   config.variant = Variant::warp;
-  config.threads = size_of(shape.input) >= 4 && shape.writes ? 64 : 128;
-  if (shape.sums_rows()) config.threads = shape.vector() == 1 ? 256 : 128;
+  config.threads = size_of(shape.input) >= 4 && shape.cost.writes ? 64 : 128;
+  if (shape.cost.sums_rows()) config.threads = shape.vector() == 1 ? 256 : 128;
   const std::int64_t vectors = shape.vectors_per_row();
   config.lanes = threads_for(vectors, vectors_of_lane(shape), vectors > vectors_of_lone_lane(shape) ? 2 : 1, 32);
   if (why_invalid(config, shape, device).empty()) return config;
@@ -101,7 +101,7 @@ std::optional<TypedConfig> narrow_summing_block(const Shape& shape, const Device
   constexpr std::int64_t min_cols = 192, max_elements = 17;  // of a thread
   const bool single = shape.vector() == 1, narrow = size_of(shape.input) < 4;
   const std::int64_t max_threads = single && narrow ? 64 : 256;
-  if (!shape.sums_rows() || shape.wide() || shape.vector() > 2 || shape.cols <= min_cols ||
+  if (!shape.cost.sums_rows() || shape.wide() || shape.vector() > 2 || shape.cols <= min_cols ||
       shape.cols > max_elements * max_threads)
     return std::nullopt;
   TypedConfig config;
@@ -113,7 +113,7 @@ std::optional<TypedConfig> narrow_summing_block(const Shape& shape, const Device
 
 std::optional<TypedConfig> gradient_block(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t threads = 64, max_vectors = 4;
-  if (!shape.keeps_exponentials || shape.shifted() || size_of(shape.input) != 2 ||
+  if (!shape.cost.keeps_terms() || shape.shifted() || size_of(shape.input) != 2 ||
       shape.vectors_per_row() > threads * max_vectors)
     return std::nullopt;
   TypedConfig config;

@@ -17,7 +17,7 @@ TypedConfig keeping_exponentials(TypedConfig config, const Shape& shape, const D
   TypedConfig converted = config;
   converted.registers = Registers::float32;
   converted.register_vectors = std::min(config.register_vectors, moderate);
-  return shape.keeps_exponentials && why_invalid(converted, shape, device).empty() ? converted : config;
+  return shape.cost.keeps_terms() && why_invalid(converted, shape, device).empty() ? converted : config;
 }
 
 /// Returns a block of 128 threads with a few vectors of each input in registers and the rest in shared memory.
@@ -31,10 +31,10 @@ TypedConfig small_hybrid(int register_vectors, int min_blocks, const Shape& shap
   return config;
 }
 
-/// Returns whether this is a softmax gradient with rows that a block can hold in shared memory.
+/// Returns whether a kernel of its own reads two rows that a block can hold in shared memory.
 bool is_gradient_of_block(const Shape& shape) {
   constexpr std::int64_t min_bytes = 12 << 10, max_bytes = 64 << 10;
-  return shape.backward() && !shape.is_program && !shape.is_masked() && !shape.wide() && row_bytes(shape) >= min_bytes &&
+  return shape.reads_two() && !shape.is_masked() && !shape.wide() && row_bytes(shape) >= min_bytes &&
          row_bytes(shape) <= max_bytes;
 }
 
@@ -45,7 +45,7 @@ TypedConfig hybrid_default(const Shape& shape, const DeviceInfo& device) {
   config.variant = Variant::hybrid;
   // Two blocks overlap well; the longest rows leave room for one only.
   for (const int blocks : {2, 1})
-    for (const int threads : {shape.keeps_exponentials ? 256 : 512, 1024})
+    for (const int threads : {shape.cost.keeps_terms() ? 256 : 512, 1024})
       if (fill_chip(config, threads, blocks, shape, device)) return keeping_exponentials(config, shape, device);
   return config;
 }
@@ -56,7 +56,7 @@ TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
   };
   std::vector<Blocks> blocks{{2, 512, 8}, {1, 512, 8}};
   if (shape.inputs == 1) blocks.insert(blocks.begin(), {3, 256, 4});
-  if (shape.keeps_exponentials) blocks = {{2, 256, 16}, {1, 256, 16}};
+  if (shape.cost.keeps_terms()) blocks = {{2, 256, 16}, {1, 256, 16}};
   TypedConfig config;
   config.variant = Variant::cluster;
   for (const auto& [number, threads, max_vectors] : blocks)
@@ -72,7 +72,7 @@ TypedConfig cluster_default(const Shape& shape, const DeviceInfo& device) {
 
 std::optional<TypedConfig> unaligned_hybrid(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t min_bytes = 34 << 10, max_bytes = 88 << 10;
-  if (!shape.shifted() || shape.inputs > 1 || size_of(shape.input) != 2 || shape.is_program || shape.is_masked() ||
+  if (!shape.shifted() || shape.inputs > 1 || size_of(shape.input) != 2 || shape.cost.composed || shape.is_masked() ||
       row_bytes(shape) < min_bytes || row_bytes(shape) > max_bytes)
     return std::nullopt;
   TypedConfig config;

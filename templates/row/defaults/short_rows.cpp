@@ -20,8 +20,8 @@ Accesses for_sums(const Shape& shape, std::int64_t cols) {
   return {Access::pairs, 32};
 }
 
-/// Returns the accesses of losses with their gradient: more for each lane, because exchanges are longer.
-Accesses for_gradients_of_losses(const Shape& shape, std::int64_t cols) {
+/// Returns the accesses where terms replace elements: more for each lane, because exchanges are longer.
+Accesses for_kept_terms(const Shape& shape, std::int64_t cols) {
   constexpr std::int64_t few_cols = 64, some_cols = 128;
   const bool even = shape.starts_at_pairs();
   if (size_of(shape.input) >= 4) return even ? Accesses{Access::pairs, 12} : Accesses{Access::elements, 20};
@@ -46,7 +46,8 @@ Accesses for_rows(const Shape& shape, std::int64_t cols) {
 /// Returns the most bytes, over all inputs, of a row without alignment that narrow accesses read faster than vectors.
 std::int64_t max_bytes_of_short_rows(const Shape& shape) noexcept {
   const bool wide = size_of(shape.input) >= 4, several = shape.inputs > 1;
-  if (wide && shape.writes && !shape.is_loss() && !shape.reads_columns()) return several ? 12 << 10 : 6 << 10;
+  if (wide && shape.cost.writes && !shape.cost.terms_once && !shape.cost.reads_columns())
+    return several ? 12 << 10 : 6 << 10;
   return several && !wide ? 6 << 10 : 4 << 10;
 }
 
@@ -58,20 +59,20 @@ bool is_short_unaligned(const Shape& shape) noexcept {
 
 TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const DeviceInfo& device) {
   const bool wide = size_of(shape.input) >= 4, even = shape.starts_at_pairs();
-  const Accesses accesses = !shape.writes              ? for_sums(shape, cols)
-                            : shape.keeps_exponentials ? for_gradients_of_losses(shape, cols)
+  const Accesses accesses = !shape.cost.writes         ? for_sums(shape, cols)
+                            : shape.cost.keeps_terms() ? for_kept_terms(shape, cols)
                                                        : for_rows(shape, cols);
   TypedConfig config;
   config.variant = Variant::warp;
   config.access = accesses.access;
   const int elements = config.view(shape).vector();
   config.lanes = threads_for((cols + elements - 1) / elements, accesses.of_lane, 1, 32);
-  const bool narrow_gradient = shape.writes && shape.keeps_exponentials && even;
-  config.threads = narrow_gradient || (config.lanes == 32 && !shape.keeps_exponentials) ? 64 : 128;
+  const bool narrow_gradient = shape.cost.writes && shape.cost.keeps_terms() && even;
+  config.threads = narrow_gradient || (config.lanes == 32 && !shape.cost.keeps_terms()) ? 64 : 128;
   // The compiler takes no more registers for a block of one warp than the rows need.
   const int enough = wide ? 5 : 7;  // accesses of a lane
-  if (config.lanes == 32 && shape.writes && shape.reduces && (wide || even) && !(wide && shape.keeps_exponentials) &&
-      cols >= std::int64_t{32} * enough * elements) {
+  if (config.lanes == 32 && shape.cost.writes && shape.cost.reduces && (wide || even) &&
+      !(wide && shape.cost.keeps_terms()) && cols >= std::int64_t{32} * enough * elements) {
     TypedConfig block = config;
     block.variant = Variant::block;
     block.threads = 32;
@@ -85,16 +86,16 @@ TypedConfig short_rows_default(const Shape& shape, std::int64_t cols, const Devi
 
 std::optional<TypedConfig> narrow_blocks(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t min_cols = 1024, min_cols_of_elements = 2048;
-  const bool wide = size_of(shape.input) >= 4, several = shape.inputs > 1, columns = shape.reads_columns();
+  const bool wide = size_of(shape.input) >= 4, several = shape.inputs > 1, columns = shape.cost.reads_columns();
   const bool even = shape.starts_at_pairs(), elements = wide && columns && shape.cols > min_cols_of_elements;
-  if (!shape.writes || !shape.reduces || shape.wide() || shape.sums_rows() || shape.cols <= min_cols || !shape.shifted() ||
-      !(even || elements))
+  if (!shape.cost.writes || !shape.cost.reduces || shape.wide() || shape.cost.sums_rows() || shape.cols <= min_cols ||
+      !shape.shifted() || !(even || elements))
     return std::nullopt;
   if (shape.is_masked() && (wide || !(several || columns))) return std::nullopt;
   std::int64_t max_cols = wide ? 16384 : 12288;  // beyond, whole vectors are as fast
   if (columns) max_cols = !wide ? 32768 : even ? 16384 : 8192;
   if (several) max_cols = wide ? 10240 : 16384;
-  if (shape.is_loss()) max_cols = wide ? 8192 : 3072;
+  if (shape.cost.terms_once) max_cols = wide ? 8192 : 3072;
   if (shape.cols > max_cols) return std::nullopt;
   std::int64_t each = 48;  // elements of a thread
   if (columns) each = !wide ? 26 : even ? 16 : 17;

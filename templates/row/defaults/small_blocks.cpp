@@ -29,22 +29,24 @@ bool has_ends(const Shape& shape) noexcept { return shape.shifted() && (is_narro
 bool exceeds_blocks(const Shape& shape) { return row_bytes(shape) > max_of_row * max_bytes_of_small_block; }
 
 bool has_kernels(const Shape& shape, const DeviceInfo& device) {
-  return shape.writes && shape.reduces && !shape.wide() && !shape.is_masked() && !shape.sums_rows() &&
-         (shape.exchanges <= 2 || !shape.has_bytes()) && device.arch.number() >= 90;
+  return shape.cost.writes && shape.cost.reduces && !shape.wide() && !shape.is_masked() && !shape.cost.sums_rows() &&
+         (shape.cost.stages <= 2 || !shape.has_bytes()) && device.arch.number() >= 90;
 }
 
 /// Returns the length from which on these rows are faster in clusters. Blocks hold shorter ones in registers.
 std::int64_t min_row_bytes(const Shape& shape) {
   const bool narrow = is_narrow(shape);
-  if (shape.is_loss()) return (!narrow ? 96 : shape.shifted() ? 36 : 56) * kib;
-  if (shape.is_program && !is_like_softmax(shape))
-    return (shape.inputs > 1 ? 96 : narrow && shape.exchanges == 1 ? 32 : 64) * kib;
+  if (shape.cost.terms_once) return (!narrow ? 96 : shape.shifted() ? 36 : 56) * kib;
+  if (shape.cost.composed && !has_two_stages_of_one_input(shape))
+    return (shape.inputs > 1 ? 96 : narrow && shape.cost.stages == 1 ? 32 : 64) * kib;
   if (!narrow) return 64 * kib + 1;
   return (shape.inputs == 1 ? 31 : shape.shifted() ? 64 : 30) * kib;
 }
 
 /// Returns whether a thread needs registers for more than the values of one row.
-bool needs_registers(const Shape& shape) { return shape.inputs > 1 || (shape.is_program && !is_like_softmax(shape)); }
+bool needs_registers(const Shape& shape) {
+  return shape.inputs > 1 || (shape.cost.composed && !has_two_stages_of_one_input(shape));
+}
 
 /// Returns the vectors of an input that a thread holds in registers unless shared memory is too small for the rest.
 int best_vectors(const Shape& shape, Registers registers) {
@@ -67,11 +69,11 @@ int blocks_of_row(const Shape& shape, const DeviceInfo& device) {
 }
 
 Blocks usual(const Shape& shape, const DeviceInfo& device) {
-  const bool wide_loss = shape.is_loss() && !is_narrow(shape);
+  const bool wide_terms = shape.cost.terms_once && !is_narrow(shape);
   Blocks blocks{};
   blocks.of_row = blocks_of_row(shape, device);
   // A stage of a program that is not the last reads the values again, and would convert packed ones again.
-  const bool packed = shape.is_program && shape.exchanges == 1 && may_pack(shape);
+  const bool packed = shape.cost.composed && shape.cost.stages == 1 && may_pack(shape);
   blocks.registers = packed ? Registers::packed : Registers::float32;
   blocks.vectors = best_vectors(shape, blocks.registers);
   if (const int needed = needed_blocks(shape, blocks.of_row, device); needed <= few_needed) {
@@ -83,10 +85,10 @@ Blocks usual(const Shape& shape, const DeviceInfo& device) {
     blocks.of_multiprocessor = is_narrow(shape) ? 7 : needs_registers(shape) ? 6 : 8;
     blocks.least = 5;
   } else {
-    // With losses in float32, more of a row fits into the registers of fewer threads.
-    blocks.threads = wide_loss ? 128 : 256;
-    blocks.of_multiprocessor = wide_loss ? 6 : 5;
-    blocks.least = wide_loss ? 4 : 3;
+    // With terms in float32, more of a row fits into the registers of fewer threads.
+    blocks.threads = wide_terms ? 128 : 256;
+    blocks.of_multiprocessor = wide_terms ? 6 : 5;
+    blocks.least = wide_terms ? 4 : 3;
   }
   return blocks;
 }
@@ -95,13 +97,13 @@ Blocks usual(const Shape& shape, const DeviceInfo& device) {
 bool others_are_faster(const Shape& shape, const DeviceInfo& device) {
   constexpr std::int64_t many_rows = 1024, moderate_row = 52 * kib, long_row = 80 * kib;
   // A grid has more blocks for each of few rows. Grids of programs exchange partials once in each stage.
-  if (!shape.is_program && needed_blocks(shape, blocks_of_row(shape, device), device) <= few_needed) return true;
+  if (!shape.cost.composed && needed_blocks(shape, blocks_of_row(shape, device), device) <= few_needed) return true;
   if (exceeds_blocks(shape) && shape.inputs > 1 && !is_narrow(shape)) return true;
   // Many rows that blocks can hold: tails and exchanges hardly count.
   const std::int64_t l2_traffic = shape.traffic_bytes() / device.l2_bytes;
-  if (!shape.is_program && l2_traffic >= 4 && row_bytes(shape) <= (l2_traffic < 8 ? moderate_row : long_row)) return true;
+  if (!shape.cost.composed && l2_traffic >= 4 && row_bytes(shape) <= (l2_traffic < 8 ? moderate_row : long_row)) return true;
   // A pipeline divides many rows about evenly over multiprocessors.
-  return worth_streaming(shape, device) && (shape.rows >= many_rows || (exceeds_blocks(shape) && shape.is_loss()));
+  return worth_streaming(shape, device) && (shape.rows >= many_rows || (exceeds_blocks(shape) && shape.cost.terms_once));
 }
 
 /// Returns the cluster with at least blocks.vectors vectors in registers, at most `most`, as many as shared memory needs.
@@ -126,10 +128,10 @@ std::optional<TypedConfig> with_vectors(const Blocks& blocks, int most, const Sh
 
 bool overlaps_waves(const Shape& shape, int of_row, const DeviceInfo& device) {
   constexpr int more_than_resident = 7;
-  const int few = is_like_softmax(shape) ? 8 : 12;
+  const int few = has_two_stages_of_one_input(shape) ? 8 : 12;
   const int needed = needed_blocks(shape, of_row, device);
-  const bool long_exchange = shape.exchanges > 1 || of_row == max_of_row;
-  return shape.is_program && needs_more_loads(device) && long_exchange && needed > more_than_resident && needed <= few;
+  const bool long_exchange = shape.cost.stages > 1 || of_row == max_of_row;
+  return shape.cost.composed && needs_more_loads(device) && long_exchange && needed > more_than_resident && needed <= few;
 }
 
 std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& device) {

@@ -17,7 +17,7 @@ inline constexpr std::int64_t max_bytes_of_small_block = 42 << 10;  ///< of a ro
 /// with 256 threads and more (NOTES.md, "Clusters of small blocks, 32 KiB to a MiB"). With cache hints.
 std::optional<TypedConfig> small_blocks(const Shape& shape, const DeviceInfo& device);
 
-/// Returns whether norms and programs whose rows have `of_row` blocks each take little more than one wave where memory needs
+/// Returns whether programs whose rows have `of_row` blocks each take little more than one wave where memory needs
 /// more loads in flight. Fewer resident blocks, and none that wait before their first load, are faster then: later ones load
 /// while the first ones compute. On an H200, 0.82 to 1.01 of the time (row_program/NOTES.md, "Clusters exchange messages").
 bool overlaps_waves(const Shape& shape, int of_row, const DeviceInfo& device);

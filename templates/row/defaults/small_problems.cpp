@@ -15,11 +15,13 @@ constexpr std::int64_t max_row_bytes = 32 << 10;           ///< blocks share lon
 std::int64_t accesses_of_row(const Shape& shape) { return shape.vectors_per_row() * shape.inputs; }
 
 /// Returns whether these rules are for such rows. The kernel of a bucket of widths serves larger problems, too.
-bool has_rules(const Shape& shape) { return shape.actual_cols == 0 && shape.reduces && !shape.wide() && !shape.is_masked(); }
+bool has_rules(const Shape& shape) {
+  return shape.actual_cols == 0 && shape.cost.reduces && !shape.wide() && !shape.is_masked();
+}
 
 /// Returns whether all rows are resident at once in registers with few accesses for each thread.
 bool is_small(const Shape& shape, const DeviceInfo& device) {
-  return has_rules(shape) && !shape.is_program && row_bytes(shape) <= max_row_bytes &&
+  return has_rules(shape) && !shape.cost.composed && row_bytes(shape) <= max_row_bytes &&
          shape.rows * accesses_of_row(shape) <= accesses_of_multiprocessor * device.sm_count;
 }
 
@@ -30,8 +32,8 @@ bool is_small_with_long_rows(const Shape& shape, const DeviceInfo& device) {
   const std::int64_t accesses = accesses_of_row(shape);
   const bool idle = row_bytes(shape) >= max_row_bytes ? shape.rows * 2 <= device.sm_count
                                                       : accesses >= least && shape.rows * 6 <= device.sm_count;
-  return has_rules(shape) && (!shape.is_program || (shape.writes && !shape.sums_rows())) && idle &&
-         accesses <= (shape.writes ? most : 2 * most) && shape.rows * accesses <= of_multiprocessor * device.sm_count;
+  return has_rules(shape) && (!shape.cost.composed || (shape.cost.writes && !shape.cost.sums_rows())) && idle &&
+         accesses <= (shape.cost.writes ? most : 2 * most) && shape.rows * accesses <= of_multiprocessor * device.sm_count;
 }
 
 }  // namespace

@@ -14,10 +14,11 @@ namespace {
 /// H100 for gates of 32000 to 128256 columns.
 TypedConfig reader_default(const Shape& shape, const DeviceInfo& device) {
   const std::int64_t row_bytes = shape.cols * size_of(shape.input);
-  const bool medium_rows = shape.is_loss() && size_of(shape.input) < 4 && row_bytes > 48 << 10 && row_bytes <= 64 << 10;
+  const bool medium_rows =
+      shape.cost.terms_once && size_of(shape.input) < 4 && row_bytes > 48 << 10 && row_bytes <= 64 << 10;
   TypedConfig config;
   config.variant = Variant::two_pass;
-  const bool sorts = shape.chosen_columns > 0;
+  const bool sorts = shape.cost.sorted_columns > 0;
   config.unroll = medium_rows ? 8 : sorts && size_of(shape.input) < 4 ? 2 : 4;
   const std::int64_t rows_of_sm = (shape.rows + device.sm_count - 1) / device.sm_count;
   const bool many_rows = rows_of_sm > 4 && size_of(shape.input) < 4;
@@ -53,7 +54,7 @@ TypedConfig lone_reader_default(const Shape& shape, const DeviceInfo& device) {
 }
 
 TypedConfig two_pass_default(const Shape& shape, const DeviceInfo& device) {
-  if (!shape.writes) return reader_default(shape, device);
+  if (!shape.cost.writes) return reader_default(shape, device);
   TypedConfig config;
   config.variant = Variant::two_pass;
   config.unroll = 4;

@@ -5,7 +5,7 @@
 
 namespace tunesmith {
 
-/// log(sum(exp(x))) as the maximum m and the sum of exp(x - m) in two floats (online softmax: Milakov and Gimelshein,
+/// log(sum(exp(x))) as the maximum m and the sum of exp(x - m) in two floats (Milakov and Gimelshein,
 /// arXiv:1805.02867). The sum means nothing while m is not finite. `precise`: for float32 results.
 template <bool precise>
 struct LogSumExp {

@@ -7,7 +7,7 @@
 // reproducible.
 //
 // Error: a value goes through at most rows_of_partial plain additions in a thread, 5 between lanes and 31 between warps;
-// everything after that is compensated (ColumnSums in row_program/evaluate/evaluate.h).
+// everything after that is compensated (ColumnSums on the host).
 #pragma once
 
 #include "device/dependent_launch.cuh"

@@ -79,7 +79,7 @@ PipelineGeometry pipeline_geometry(const TypedConfig& config, const Shape& shape
 
 std::int64_t pipeline_control_bytes(const TypedConfig& config, const Shape& shape) noexcept {
   constexpr std::int64_t results = 8, info = 48;
-  const std::int64_t parts = std::int64_t{shape.pipeline_part_bytes} * (config.threads / 32);
+  const std::int64_t parts = std::int64_t{shape.cost.streamed_part_bytes} * (config.threads / 32);
   const std::int64_t of_a_result = 3 * 8 + 16 * config.blocks_per_row + 16 + info + parts + 4;
   return rounded_up(16 * config.stages + results * of_a_result + 64, 128);
 }
@@ -87,9 +87,10 @@ std::int64_t pipeline_control_bytes(const TypedConfig& config, const Shape& shap
 std::string why_not_streamed(const TypedConfig& config, const Shape& shape, const DeviceInfo& device) {
   if (tunesmith::name(device.arch) != "sm_90a")
     return "pipeline needs sm_90a; the device is " + tunesmith::name(device.arch);
-  if (shape.pipeline_part_bytes == 0)
-    return "pipeline is for softmax, log_softmax and their gradients without masks, causal and valid_cols, and for "
-           "cross_entropy with a gradient, without label smoothing, argmax and num_correct; not for f64";
+  if (shape.cost.streamed_part_bytes == 0)
+    return "pipeline is for operations with kernels of streamed rows that write rows, without masks, causal, valid_cols, "
+           "label "
+           "smoothing, argmax and num_correct; not for f64";
   const std::int64_t size = size_of(shape.input), row_bytes = shape.cols * size;
   const int widest = static_cast<int>(16 / std::max(size_of(shape.input), size_of(shape.output)));
   const auto copies = [&](const Rows& rows) { return rows.alignment >= 16 && rows.stride * size % 16 == 0; };
@@ -128,12 +129,12 @@ std::string why_not_streamed(const TypedConfig& config, const Shape& shape, cons
 bool may_stream(const Shape& shape, const DeviceInfo& device) noexcept {
   constexpr std::int64_t min_bytes = 128 << 10;
   if (device.kind == DeviceInfo::Kind::host) return false;  // emulated only where a configuration names it
-  return shape.pipeline_part_bytes > 0 && shape.rows >= 2 * std::int64_t{device.sm_count} &&
+  return shape.cost.streamed_part_bytes > 0 && shape.rows >= 2 * std::int64_t{device.sm_count} &&
          shape.cols * size_of(shape.input) * shape.inputs >= min_bytes;
 }
 
 bool worth_streaming(const Shape& shape, const DeviceInfo& device) noexcept {
-  return may_stream(shape, device) && shape.cols >= shape.pipeline_cols;
+  return may_stream(shape, device) && shape.cols >= shape.cost.min_streamed_cols;
 }
 
 std::vector<TypedConfig> pipelines_to_try(const Shape& shape, const DeviceInfo& device, bool full) {

@@ -50,7 +50,7 @@ StagedArrays staged_arrays(const Shape& shape) {
       free.erase(replaced);
     }
   };
-  if (shape.writes) add_output(shape.out.dtype.value_or(shape.output));
+  if (shape.cost.writes) add_output(shape.out.dtype.value_or(shape.output));
   for (int i = 0; i < shape.more_outputs; ++i) add_output(shape.more_output_dtype(i));
   return arrays;
 }
@@ -61,10 +61,10 @@ std::string why_not_staged(const TypedConfig& config, const Shape& shape) {
     return "access staged copies the rows of a block at once, which needs arrays without gaps between rows that start at "
            "multiples of 16 bytes";
   if (shape.wide()) return "access staged is not for f64";
-  if (shape.lanes_of_group > 1 || shape.sums_rows())
+  if (shape.cost.lanes_of_group > 1 || shape.cost.sums_rows())
     return "access staged has no groups of columns and no sums over the rows";
   if (config.load != LoadHint::plain) return "access staged copies rows to shared memory; its load must be plain";
-  std::int64_t least = size_of(shape.writes ? shape.out.dtype.value_or(shape.output) : shape.input);
+  std::int64_t least = size_of(shape.cost.writes ? shape.out.dtype.value_or(shape.output) : shape.input);
   for (int i = 0; i < shape.inputs; ++i) least = std::min(least, size_of(shape.input_dtype(i)));
   for (int i = 0; i < shape.more_outputs; ++i) least = std::min(least, size_of(shape.more_output_dtype(i)));
   const int rows = config.rows_of_block();
@@ -79,7 +79,7 @@ RowAddresses addresses_of(const Shape& shape, const std::string& params) {
   const std::string row = params == "RowParams" ? "" : "row.";
   RowAddresses addresses;
   for (int i = 0; i < shape.inputs; ++i) addresses.inputs.push_back(row + "input[" + std::to_string(i) + "]");
-  if (shape.writes) addresses.outputs = {row + "output"};
+  if (shape.cost.writes) addresses.outputs = {row + "output"};
   return addresses;
 }
 

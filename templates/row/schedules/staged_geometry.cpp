@@ -17,8 +17,8 @@ constexpr int max_lanes = 32;
 void set_rounds(TypedConfig& config, const Shape& shape, std::int64_t cols, std::int64_t chunk_bytes,
                 const DeviceInfo& device) {
   constexpr int max_rounds = 64;
-  // A last wave with few blocks costs losses more, because their blocks have more fixed work.
-  const int blocks_per_sm = shape.is_loss() && shape.writes ? 24 : 6;
+  // A last wave with few blocks costs more if terms replace elements, because blocks then have more fixed work.
+  const int blocks_per_sm = shape.cost.terms_once && shape.cost.writes ? 24 : 6;
   const std::int64_t at_once = config.threads / config.lanes;
   const auto bytes = static_cast<double>(at_once * cols * size_of(shape.input));
   const double wanted = std::log2(static_cast<double>(chunk_bytes) / bytes);
@@ -39,12 +39,12 @@ TypedConfig staged(int threads, int lanes) {
 /// Returns the most elements of a row that one lane of several takes.
 std::int64_t elements_of_lane(const Shape& shape) {
   const bool few_cols = shape.cols <= 64, narrow = is_narrow(shape);
-  if (!shape.writes) {
-    if (shape.is_loss()) return !few_cols && narrow ? 44 : 40;
+  if (!shape.cost.writes) {
+    if (shape.cost.terms_once) return !few_cols && narrow ? 44 : 40;
     return few_cols ? 32 : 36 * staged_view(shape, 1).vector();
   }
-  if (few_cols) return shape.is_loss() ? 40 : narrow || shape.is_program ? 32 : 16;
-  if (shape.is_program && narrow) return 24;
+  if (few_cols) return shape.cost.terms_once ? 40 : narrow || shape.cost.composed ? 32 : 16;
+  if (shape.cost.composed && narrow) return 24;
   return 16;
 }
 
@@ -52,16 +52,16 @@ std::int64_t elements_of_lane(const Shape& shape) {
 std::int64_t cols_of_one_lane(const Shape& shape) {
   const bool narrow = is_narrow(shape);
   if (shape.inputs > 1 && narrow) return 48;
-  if (shape.is_loss()) return shape.writes || narrow ? 64 : 40;
-  return narrow || shape.is_program ? 64 : 48;
+  if (shape.cost.terms_once) return shape.cost.writes || narrow ? 64 : 40;
+  return narrow || shape.cost.composed ? 64 : 48;
 }
 
 /// Returns the bytes of each array that pass through shared memory at once.
 std::int64_t chunk_bytes(const Shape& shape, int lanes, int threads) {
   constexpr std::int64_t usual = 12 << 10;
-  if (!shape.writes || lanes == 1) return usual;
-  if (shape.is_loss()) return is_narrow(shape) ? 10 << 10 : 8 << 10;
-  if (shape.is_program) return is_narrow(shape) && threads > 64 ? 16 << 10 : usual;
+  if (!shape.cost.writes || lanes == 1) return usual;
+  if (shape.cost.terms_once) return is_narrow(shape) ? 10 << 10 : 8 << 10;
+  if (shape.cost.composed) return is_narrow(shape) && threads > 64 ? 16 << 10 : usual;
   return shape.inputs > 1 ? 6 << 10 : usual;
 }
 
@@ -73,11 +73,12 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device, std::in
   int lanes = 1;
   while (cols > cols_of_one_lane(row) && lanes < max_lanes && lanes * elements_of_lane(row) < cols) lanes *= 2;
   constexpr std::int64_t many_cols = 512;
-  const bool four_warps =
-      shape.writes && !shape.is_loss() && shape.inputs == 1 && lanes > 1 && !(shape.reads_columns() && cols > many_cols);
+  const bool four_warps = shape.cost.writes && !shape.cost.terms_once && shape.inputs == 1 && lanes > 1 &&
+                          !(shape.cost.reads_columns() && cols > many_cols);
   TypedConfig config = staged(four_warps ? 128 : 64, lanes);
-  // For most rows of a bucket. Norms of 16 bits that start at pairs lose more with too many rows than with too few.
-  const bool fewer = is_like_norm(shape) && is_narrow(shape) && shape.starts_at_pairs();
+  // For most rows of a bucket. Rows of 16 bits that start at pairs and have arrays [col] lose more with too many rows than
+  // with too few.
+  const bool fewer = has_one_short_stage(shape) && is_narrow(shape) && shape.starts_at_pairs();
   set_rounds(config, shape, fewer ? shape.cols : (cols + shape.cols) / 2, chunk_bytes(shape, lanes, config.threads), device);
   return config;
 }
@@ -88,12 +89,12 @@ TypedConfig staged_default(const Shape& shape, const DeviceInfo& device) {
 bool gains_from_staging(const Shape& shape) noexcept {
   constexpr std::int64_t max_cols = 1024;
   const bool wide = !is_narrow(shape);
-  if (!shape.writes) return shape.cols < (shape.is_loss() ? max_cols : 64);
-  if (!shape.starts_at_pairs() && (!wide || shape.reads_columns())) return shape.cols < max_cols;
-  if (is_like_norm(shape)) return shape.cols < max_cols;
+  if (!shape.cost.writes) return shape.cols < (shape.cost.terms_once ? max_cols : 64);
+  if (!shape.starts_at_pairs() && (!wide || shape.cost.reads_columns())) return shape.cols < max_cols;
+  if (has_one_short_stage(shape)) return shape.cols < max_cols;
   std::int64_t max_staged = wide ? 256 : 800;
-  if (shape.is_loss()) max_staged = wide ? 128 : 500;
-  if (shape.inputs > 1) max_staged = !shape.reduces ? (wide ? 128 : 160) : wide ? 300 : shape.backward() ? 128 : 400;
+  if (shape.cost.terms_once) max_staged = wide ? 128 : 500;
+  if (shape.inputs > 1) max_staged = !shape.cost.reduces ? (wide ? 128 : 160) : wide ? 300 : shape.reads_two() ? 128 : 400;
   return shape.cols <= max_staged;
 }
 

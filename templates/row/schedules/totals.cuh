@@ -5,8 +5,8 @@
 // all blocks. A value that does not vary along the columns is 0 in all but one of them. Each order is fixed by the
 // configuration and the number of rows, so results are bitwise reproducible.
 //
-// Error: a value goes through the plain additions of a vector; everything after that is compensated (ColumnSums in
-// row_program/evaluate/evaluate.h).
+// Error: a value goes through the plain additions of a vector; everything after that is compensated (ColumnSums on
+// the host).
 #pragma once
 
 #include "row/schedules/column_sums.cuh"

@@ -1,6 +1,6 @@
 // The dropout mask of attention: the generator, the share of dropped pairs, and what keys and sources contain.
 
-#include "templates/attention/dropout.h"
+#include "templates/attention/reference/dropout.h"
 
 #include <gtest/gtest.h>
 

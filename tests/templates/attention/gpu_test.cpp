@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/half.h"
-#include "templates/attention/reference.h"
+#include "templates/attention/reference/reference.h"
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/attention/cases.h"
 #include "tests/templates/attention/mods.h"

@@ -11,8 +11,8 @@
 #include <set>
 
 #include "core/half.h"
-#include "templates/attention/kernel_source.h"
 #include "templates/attention/settings.h"
+#include "templates/attention/source/kernel_source.h"
 #include "tests/support/host_kernels.h"
 #include "tests/templates/attention/cases.h"
 #include "tests/templates/attention/mods.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "templates/attention_backward/config.h"
+#include "templates/attention_backward/search/config.h"
 #include "tests/templates/softmax/cases.h"
 #include "tunesmith/attention_backward.h"
 #include "tunesmith/dispatch.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/half.h"
-#include "templates/attention/dropout.h"
+#include "templates/attention/reference/dropout.h"
 #include "tests/templates/softmax/cases.h"
 
 namespace tunesmith {

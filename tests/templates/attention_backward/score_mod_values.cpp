@@ -7,7 +7,7 @@
 #include <cmath>
 #include <string>
 
-#include "templates/attention/modification.h"
+#include "templates/attention/source/modification.h"
 #include "templates/attention_backward/settings.h"
 #include "tests/templates/attention_backward/score_mod_problem.h"
 #include "tuner/evaluate.h"

@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cmath>
 #include <map>
-#include <random>
 
 #include "templates/render.h"
 #include "templates/row/capacity.h"
@@ -29,20 +27,6 @@ constexpr std::array ops{
     Op{"cross_entropy", "reduction=mean,argmax=1", {"logits_row_stride"}},
     Op{"log_softmax_backward", "", {"dy_row_stride", "y_row_stride", "dx_row_stride"}},
     Op{"cross_entropy_shard", "vocab_start=3,vocab_size=200000", {"logits_row_stride"}},
-};
-
-/// Row programs: reductions of each kind, several inputs and outputs of several dtypes, groups of columns, sums over rows.
-constexpr std::array programs{
-    Op{"layer_norm", "", {}},
-    Op{"rms_norm_e4m3_blocks", "", {}},
-    Op{"add_rms_norm_e4m3", "", {}},
-    Op{"layer_norm_gradient", "", {}},
-    Op{"softmax_dropout", "numbers=seed=7", {}},
-    Op{"swiglu", "", {}},
-    Op{"row_quantize", "", {}},
-    Op{"topk_gate", "", {}},
-    Op{"topk_gate_gradient", "", {}},
-    Op{"add_rms_norm_gradient", "", {}},
 };
 
 /// Contiguous rows of one dtype, or rows of bfloat16 padded to multiples of 16 elements.
@@ -95,23 +79,6 @@ std::vector<Case> bucket_ends_in_every_variant(const DeviceInfo& device) {
   return cases;
 }
 
-std::vector<Case> random_widths(const DeviceInfo& device, std::int64_t rows, std::int64_t most, int count) {
-  std::mt19937_64 random(11);
-  std::uniform_real_distribution<double> exponent(0, std::log2(static_cast<double>(most)));
-  std::vector<Case> cases;
-  for (int i = 0; i < count; ++i) {
-    auto cols = static_cast<std::int64_t>(std::exp2(exponent(random)));
-    if (i % 2 == 0) cols = (cols + 7) / 8 * 8;
-    for (const Op& op : ops)
-      for (const char* dtype : {"f32", "bf16"}) {
-        const Problem problem = normalized(op.name, "rows=19,cols=" + std::to_string(cols) + ",dtype=" + dtype +
-                                                        (*op.options == 0 ? "" : ",") + op.options);
-        cases.push_back({problem, find_op(op.name).parse(problem)->with({{"rows", rows}})->capacity_config(device).value()});
-      }
-  }
-  return cases;
-}
-
 std::vector<Case> few_long_rows(const DeviceInfo& device, bool in_buckets) {
   std::vector<Case> cases;
   const char* dtype = "f32";
@@ -157,63 +124,6 @@ std::vector<Case> rows_in_shared_memory(const DeviceInfo& device) {
   add_sized("softmax_backward", "dtype=f32", "variant=grid,blocks_per_row=2,register_vectors=1");
   add_sized("row_program", "", "variant=cluster,blocks_per_row=2,register_vectors=1");
   add("softmax_backward", "dtype=f32", "variant=warp,access=staged,threads=32,lanes=16,rounds=2", {197, 215, 255});
-  return cases;
-}
-
-std::vector<Case> ragged_widths(const DeviceInfo& device) {
-  std::vector<Case> cases;
-  for (const std::size_t number : {std::size_t{0}, std::size_t{6}})
-    for (const char* options : {"causal=1", "valid_cols=1,safe=1", "mask=keep,safe=1"})
-      for (const std::int64_t cols : {65, 66, 72, 81, 95, 96, 1025, 1280, 1536})
-        for (const bool padded : {false, true})
-          cases.push_back(in_capacity(ops[number].name, fields_of(ops[number], cols, padded) + "," + options, device));
-  for (const std::int64_t cols : {65, 72, 95, 96})
-    cases.push_back(in_capacity("softmax", fields_of(ops[0], cols, true) + ",mask=add,mask_dtype=bf16", device));
-  return cases;
-}
-
-std::vector<Case> program_widths(const DeviceInfo& device) {
-  std::vector<Case> cases;
-  // Scales of blocks have 128 columns: their rows are whole vectors, and some of them end within a block of the bucket.
-  for (std::size_t number = 0; number < programs.size(); ++number) {
-    const Op& op = programs[number];
-    const bool blocks = std::string_view(op.name).find("blocks") != std::string_view::npos;
-    const char* const dtype = number % 2 == 0 ? "f32" : "bf16";
-    const auto add = [&](std::int64_t cols, const char* variant) {
-      try {
-        cases.push_back(in_capacity(op.name, fields_of(op, cols, false, dtype), device, variant));
-      } catch (const Error&) {
-        // Not every variant has room for every row.
-      }
-    };
-    if (blocks) {
-      for (const std::int64_t cols : {1152, 1280, 1408, 1536})
-        for (const char* variant : {"", "variant=two_pass,threads=64,unroll=2"}) add(cols, variant);
-      continue;
-    }
-    for (const std::int64_t cols : {1, 2, 3, 33, 47, 63, 64, 72, 80, 95, 96}) add(cols, "");
-    // Every other variant of a program, so that each variant has half of the programs.
-    std::size_t turn = number;
-    for (const char* variant :
-         {"variant=warp", "variant=block,threads=128", "variant=hybrid,threads=64,register_vectors=1,min_blocks=2",
-          "variant=cluster,threads=64,blocks_per_row=2", "variant=grid,threads=64,blocks_per_row=3,register_vectors=1",
-          "variant=two_pass,threads=64,unroll=2", "variant=persistent,threads=64,blocks_per_row=2,stages=2,batch=2"})
-      if (turn++ % 2 == 0)
-        for (const std::int64_t cols : {1032, 1100, 1281, 1503, 1505, 1536}) add(cols, variant);
-  }
-  return cases;
-}
-
-std::vector<Case> f64_widths(const DeviceInfo& device) {
-  std::vector<Case> cases;
-  const auto add = [&](const Op& op) {
-    for (const std::int64_t cols : {37, 63, 898, 1000, 2999, 3001, 10000, 10002})
-      cases.push_back(in_capacity(op.name, fields_of(op, cols, false, "f64"), device));
-  };
-  for (const Op& op : ops) add(op);
-  for (const char* name : {"layer_norm", "layer_norm_gradient", "topk_gate"})
-    for (const Op& op : programs)
-      if (std::string_view(op.name) == name) add(op);
   return cases;
 }
 

@@ -14,10 +14,6 @@ std::vector<Case> every_small_width(const DeviceInfo& device);
 /// Returns widths at both ends of a bucket, and between, in every variant.
 std::vector<Case> bucket_ends_in_every_variant(const DeviceInfo& device);
 
-/// Returns random widths up to `most` of every operation, in the configurations that `device` has for `rows` rows. The
-/// problems have a few rows.
-std::vector<Case> random_widths(const DeviceInfo& device, std::int64_t rows, std::int64_t most, int count);
-
 /// Returns long rows in the configurations that `device` has for 46 to 150 of them, in kernels for their buckets or for the
 /// exact widths. The problems have three rows.
 std::vector<Case> few_long_rows(const DeviceInfo& device, bool in_buckets);
@@ -25,15 +21,6 @@ std::vector<Case> few_long_rows(const DeviceInfo& device, bool in_buckets);
 /// Returns narrow and wide rows of buckets in configurations that keep parts of them in shared memory, with all kinds of
 /// groups: reads of one and two arrays, losses and row programs with inputs of different sizes.
 std::vector<Case> rows_in_shared_memory(const DeviceInfo& device);
-
-/// Returns rows with masks and with lengths of their own.
-std::vector<Case> ragged_widths(const DeviceInfo& device);
-
-/// Returns row programs of narrow and of wide buckets, in every variant.
-std::vector<Case> program_widths(const DeviceInfo& device);
-
-/// Returns rows of f64 of every operation and of row programs, with two widths of each bucket.
-std::vector<Case> f64_widths(const DeviceInfo& device);
 
 /// Cases that run in one kernel: they differ only in the width and in strides.
 struct SharedKernel {

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "tests/support/gpu_kernels.h"
 #include "tests/templates/capacity/cases.h"
 #include "tuner/verify.h"
@@ -39,15 +37,6 @@ TEST_F(CapacityGpu, BucketEndsInEveryVariant) {
   verify_shared(test::bucket_ends_in_every_variant(device().info()));
 }
 
-TEST_F(CapacityGpu, RowPrograms) {
-  if (!has_clusters()) GTEST_SKIP() << "clusters need sm_90";
-  const std::vector<Case> cases = test::program_widths(device().info());
-  std::set<std::string> variants;
-  for (const Case& c : cases) variants.insert(c.config.variant());
-  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "two_pass", "warp"}));
-  verify_shared(cases);
-}
-
 TEST_F(CapacityGpu, FewLongRows) {
   if (!has_clusters()) GTEST_SKIP() << "clusters need sm_90";
   verify_shared(test::few_long_rows(device().info(), true));
@@ -57,10 +46,6 @@ TEST_F(CapacityGpu, RowsInSharedMemoryOfTheirOwnWidth) {
   if (!has_clusters()) GTEST_SKIP() << "clusters need sm_90";
   verify_shared(test::rows_in_shared_memory(device().info()));
 }
-
-TEST_F(CapacityGpu, F64) { verify_shared(test::f64_widths(device().info())); }
-
-TEST_F(CapacityGpu, RaggedRows) { verify_shared(test::ragged_widths(device().info())); }
 
 }  // namespace
 }  // namespace tunesmith

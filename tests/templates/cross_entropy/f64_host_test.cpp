@@ -8,7 +8,7 @@
 
 #include "core/half.h"
 #include "tests/support/host_kernels.h"
-#include "tests/templates/cross_entropy/f64_cases.h"
+#include "tests/templates/softmax/cases.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -29,36 +29,6 @@ class CrossEntropyF64Host : public test::HostKernels {
     }
   }
 };
-
-TEST_F(CrossEntropyF64Host, EveryOption) {
-  std::vector<Case> cases;
-  std::uint64_t seed = 17;
-  for (const Problem& problem : test::f64_cross_entropy_problems())
-    for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) cases.push_back({problem, config});
-  verify(test::covering(cases));
-}
-
-TEST_F(CrossEntropyF64Host, EveryVariant) {
-  const std::vector<Case> cases = test::f64_cross_entropy_variants(device_.info());
-  EXPECT_EQ(cases.size(), 8U * 5 + 8 + 5 * 5 + 4 * 2 - 2) << "two cannot exchange their partials in a grid";
-  std::set<std::string> variants;
-  for (const Case& c : cases) variants.insert(c.config.variant());
-  EXPECT_EQ(variants,
-            (std::set<std::string>{"warp", "block", "hybrid", "cluster", "grid", "two_pass", "split", "resident", "tiles"}));
-  verify(cases);
-}
-
-// Kernels for every width of a bucket.
-TEST_F(CrossEntropyF64Host, Capacity) {
-  std::vector<Case> cases;
-  for (const char* fields : {"rows=25,cols=37,dtype=f64,gradient=separate,reduction=none",
-                             "rows=25,cols=1000,dtype=f64,label_smoothing=0.1,gradient=in_place,argmax=1",
-                             "rows=25,cols=3001,dtype=f64,nll=1,reduction=none"}) {
-    const Problem problem = test::normalized("cross_entropy", fields);
-    cases.push_back({problem, *find_op("cross_entropy").parse(problem)->capacity_config(device_.info())});
-  }
-  verify(cases);
-}
 
 // More rows than one block reduces.
 TEST_F(CrossEntropyF64Host, ReducesManyRows) {

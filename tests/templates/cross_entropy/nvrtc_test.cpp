@@ -4,8 +4,6 @@
 #include <tuple>
 
 #include "tests/support/source_compilation.h"
-#include "tests/templates/cross_entropy/cases.h"
-#include "tests/templates/cross_entropy/f64_cases.h"
 
 namespace tunesmith {
 namespace {
@@ -14,45 +12,6 @@ using test::archs;
 using test::count_of;
 
 class CrossEntropyNvrtc : public test::SourceCompilation {};
-
-TEST_F(CrossEntropyNvrtc, EveryOptionCompilesForEveryArchitecture) {
-  std::vector<Source> sources;
-  std::size_t turn = 0;
-  for (const Problem& problem : test::cross_entropy_problems())
-    for (int i = 0; i < 2; ++i) {
-      const Arch arch = parse_arch(archs[turn++ % std::size(archs)]);
-      const Op& op = find_op(problem.op);
-      sources.push_back(source_of({problem, op.parse(problem)->default_config(generic_device(arch))}, arch));
-    }
-  compile_covering(sources);
-}
-
-TEST_F(CrossEntropyNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
-  std::vector<Source> sources;
-  for (std::size_t a = 0; a < std::size(archs); ++a) {
-    const Arch arch = parse_arch(archs[a]);
-    const std::vector<test::Case> cases = test::cross_entropy_variants(generic_device(arch));
-    for (std::size_t i = a; i < cases.size(); i += std::size(archs)) sources.push_back(source_of(cases[i], arch));
-  }
-  compile_covering(sources);
-}
-
-TEST_F(CrossEntropyNvrtc, F64CompilesForEveryArchitecture) {
-  std::vector<Source> sources;
-  std::size_t turn = 0;
-  const std::vector<Problem> problems = test::f64_cross_entropy_problems();
-  for (std::size_t i = 0; i < problems.size(); i += 2) {  // the host executor compiles all
-    const Problem& problem = problems[i];
-    const Arch arch = parse_arch(archs[turn++ % std::size(archs)]);
-    sources.push_back(source_of({problem, find_op(problem.op).parse(problem)->default_config(generic_device(arch))}, arch));
-  }
-  for (std::size_t a = 0; a < std::size(archs); ++a) {
-    const Arch arch = parse_arch(archs[a]);
-    const std::vector<test::Case> cases = test::f64_cross_entropy_variants(generic_device(arch));
-    for (std::size_t i = a; i < cases.size(); i += std::size(archs)) sources.push_back(source_of(cases[i], arch));
-  }
-  compile_covering(sources);
-}
 
 // The quick search space for the vocabularies of language models.
 TEST_F(CrossEntropyNvrtc, QuickSearchSpaceOfCommonShapesCompiles) {
@@ -160,6 +119,28 @@ TEST_F(CrossEntropyNvrtc, NvccCompilesASample) {
         {"cross_entropy_backward", "rows=9,cols=32000,dtype=f64,nll=1,label_smoothing=0.1,weight=1,dlse=1", ""},
         {"cross_entropy_backward", "rows=9,cols=100,inner=12,dtype=f64,nll=1,dlse=1", ""}})
     EXPECT_TRUE(nvcc_takes(source_of(op, fields, config, "sm_90a"), "-arch=sm_90a -cubin")) << op << " " << config;
+}
+
+// Columns are read once and, for the gradient, written once, in vectors of four positions, and no thread waits for another.
+TEST_F(CrossEntropyNvrtc, ResidentColumnsAreReadOnce) {
+  const char* const config = "variant=resident,threads=64,lanes=64,load=plain,store=plain";
+  struct Expected {
+    const char *fields, *access;
+    std::size_t stores;
+  };
+  for (const auto& [fields, access, stores] :
+       {Expected{"rows=8,cols=24,inner=4096,reduction=none,gradient=in_place", "v4.b32", 24U},
+        Expected{"rows=8,cols=24,inner=4096,reduction=none,gradient=separate,dtype=bf16,target_dtype=i32", "v2.b32", 24U},
+        Expected{"rows=8,cols=24,inner=4096,reduction=none", "v4.b32", 0U}}) {
+    const std::string ptx = ptx_of("cross_entropy", fields, config);
+    EXPECT_EQ(count_of(ptx, std::string("ld.global.") + access), 24U) << fields;
+    EXPECT_EQ(count_of(ptx, std::string("st.global.") + access), stores) << fields;
+    EXPECT_EQ(count_of(ptx, "bar.sync"), 0U) << fields;
+  }
+  const std::string backward = ptx_of("cross_entropy_backward", "rows=8,cols=24,inner=4096,reduction=none",
+                                      "threads=64,lanes=64,unroll=8,load=plain");
+  EXPECT_EQ(count_of(backward, "ld.global.v4.b32"), 8U);
+  EXPECT_EQ(count_of(backward, "st.global.v4.b32"), 8U);
 }
 
 }  // namespace

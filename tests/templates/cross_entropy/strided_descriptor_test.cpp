@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "templates/render.h"
-#include "tests/templates/cross_entropy/strided_cases.h"
+#include "tests/templates/softmax/cases.h"
 #include "tunesmith/cross_entropy.h"
 #include "tunesmith/error.h"
 
@@ -116,17 +116,6 @@ TEST(StridedCrossEntropy, ReductionsCountPositions) {
   EXPECT_EQ(many.kernels[1].entry, "cross_entropy_sum_partials");
   EXPECT_EQ(many.kernels[1].grid.x, 3U);
   EXPECT_EQ(plan("rows=0,cols=10,inner=4096").kernels.size(), 1U) << "the mean of no rows is NaN";
-}
-
-// The tuner verifies a smaller problem: it must have the same kernel, and be a problem.
-TEST(StridedCrossEntropy, ProblemsToVerifyHaveTheSameSource) {
-  for (const Problem& problem : test::strided_cross_entropy_problems()) {
-    const ParsedProblemPtr parsed = find_op(problem.op).parse(problem);
-    const ParsedProblemPtr small = find_op(problem.op).parse(parsed->verification_problem());
-    const Config config = parsed->default_config(strided_hopper());
-    if (config.variant() == "split") continue;  // its number of blocks depends on the number of positions
-    EXPECT_EQ(render(*small, config), render(*parsed, config)) << problem.text();
-  }
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "tests/templates/row_program/f64_cases.h"
 
-#include <array>
-
 namespace tunesmith::test {
 namespace {
 
@@ -104,62 +102,5 @@ out column : i32[row, 40] = i
 }  // namespace
 
 const std::vector<NamedProgram>& f64_row_programs() { return programs; }
-
-std::vector<Case> f64_row_program_cases(const DeviceInfo& device) {
-  const std::vector<const char*> configs{
-      "variant=block",
-      "variant=warp,lanes=32",
-      "variant=two_pass,threads=64,unroll=2",
-      "variant=hybrid,threads=64,register_vectors=1,min_blocks=1",
-      "variant=cluster,threads=64,blocks_per_row=2,register_vectors=1,min_blocks=1",
-      "variant=grid,threads=64,blocks_per_row=3,register_vectors=2,min_blocks=1",
-      "variant=warp,lanes=8",
-      "variant=persistent,threads=64,blocks_per_row=1,stages=3,batch=2,keep_columns=0",
-      "variant=persistent,threads=32,blocks_per_row=3,stages=2,batch=1,keep_columns=1",
-      "variant=persistent,threads=96,blocks_per_row=2,stages=2,batch=4,keep_columns=0",
-  };
-  constexpr std::array layouts{"rows=17,cols=256", "rows=17,cols=515", "rows=18,cols=391", "rows=17,cols=1024"};
-  std::vector<Case> cases;
-  std::size_t turn = 0;
-  const auto add = [&](const NamedProgram& program, std::size_t count) {
-    if (program.text.find("[128]") != std::string::npos) return;  // a group is at most 32 vectors of 2
-    const bool grouped = program.text.find("col/") != std::string::npos || program.text.find("[32]") != std::string::npos;
-    const std::size_t layout = grouped ? turn % 2 * 3 : turn % layouts.size();
-    std::vector<const char*> some;
-    for (std::size_t k = 0; k < count; ++k) some.push_back(configs[(turn + 3 * k) % configs.size()]);
-    ++turn;
-    for (Case& c : row_program_cases(program.text, std::string(layouts[layout]) + ",dtype=f64", device, some))
-      cases.push_back(std::move(c));
-  };
-  for (int i = 0; i < 2; ++i)
-    for (const NamedProgram& program : programs) add(program, 4);
-  for (const NamedProgram& program : row_programs()) add(program, program.name.starts_with("shipped") ? 2 : 3);
-  return cases;
-}
-
-std::vector<Case> f64_strided_row_program_cases(const DeviceInfo& device) {
-  const std::vector<const char*> configs{"variant=resident,threads=32,lanes=8",
-                                         "variant=two_pass,threads=64,lanes=4,unroll=2",
-                                         "variant=split,threads=64,lanes=4,unroll=2,blocks_per_row=3",
-                                         "variant=cluster,threads=64,lanes=4,blocks_per_row=3",
-                                         "variant=resident,threads=64,lanes=64",
-                                         "variant=split,threads=128,lanes=64,unroll=1,blocks_per_row=5",
-                                         "variant=two_pass,threads=256,lanes=64,unroll=2"};
-  constexpr std::array layouts{"rows=3,cols=50,inner=12", "rows=7,cols=43,inner=7", "rows=2,cols=61,inner=100"};
-  std::vector<Case> cases;
-  std::size_t turn = 0;
-  for (const std::vector<NamedProgram>* list : {&programs, &row_programs()})
-    for (const NamedProgram& program : *list) {
-      if (program.text.find("col/") != std::string::npos || program.text.find("[128]") != std::string::npos ||
-          program.text.find("[32]") != std::string::npos)
-        continue;
-      const std::vector<const char*> some{configs[turn % configs.size()], configs[(turn + 3) % configs.size()]};
-      for (Case& c :
-           row_program_cases(program.text, std::string(layouts[turn % layouts.size()]) + ",dtype=f64", device, some))
-        cases.push_back(std::move(c));
-      ++turn;
-    }
-  return cases;
-}
 
 }  // namespace tunesmith::test

@@ -395,38 +395,6 @@ std::vector<Case> row_program_cases(const std::string& text, const std::string& 
   return cases;
 }
 
-std::vector<Case> all_row_program_cases(const DeviceInfo& device) {
-  const std::vector<const char*> configs{
-      "variant=block",
-      "variant=warp,lanes=32",
-      "variant=two_pass,threads=64,unroll=2",
-      "variant=hybrid,threads=64,register_vectors=1,min_blocks=1",
-      "variant=cluster,threads=64,blocks_per_row=2,register_vectors=1,min_blocks=1",
-      "variant=grid,threads=64,blocks_per_row=3,register_vectors=2,min_blocks=1",
-      "variant=warp,lanes=8",
-      "variant=two_pass,threads=32,unroll=1,blocks_per_sm=1",
-      "variant=persistent,threads=64,blocks_per_row=1,stages=3,batch=2,keep_columns=0",
-      "variant=persistent,threads=32,blocks_per_row=3,stages=2,batch=1,keep_columns=1",
-      "variant=persistent,threads=96,blocks_per_row=2,stages=2,batch=4,keep_columns=0",
-  };
-  const char* const layouts[] = {"rows=17,cols=1024,dtype=bf16", "rows=17,cols=1031,dtype=f32", "rows=18,cols=781,dtype=f16",
-                                 "rows=17,cols=2048,dtype=f32"};
-  std::vector<Case> cases;
-  std::size_t turn = 0;
-  for (const NamedProgram& program : row_programs()) {
-    const bool grouped = program.text.find("col/") != std::string::npos;
-    const bool shipped = program.name.starts_with("shipped");
-    for (int i = 0; i < (shipped ? 1 : 2); ++i) {
-      const std::size_t layout = grouped ? (turn % 2) * 3 : turn % std::size(layouts);
-      std::vector<const char*> some;
-      for (std::size_t k = 0; k < (shipped ? 2 : 3); ++k) some.push_back(configs[(turn + 3 * k) % configs.size()]);
-      ++turn;
-      for (Case& c : row_program_cases(program.text, layouts[layout], device, some)) cases.push_back(std::move(c));
-    }
-  }
-  return cases;
-}
-
 std::vector<Case> softmax_program_cases(const std::string& fields, const DeviceInfo& device) {
   const std::vector<const char*> adjacent{"variant=warp,lanes=32",
                                           "variant=block,threads=96",
@@ -484,90 +452,6 @@ double error_of_softmax(const std::string& fields, const Executable& executable,
     }
   }
   return largest;
-}
-
-std::vector<Case> strided_row_program_cases(const DeviceInfo& device) {
-  const std::vector<const char*> configs{"variant=resident,threads=32,lanes=8",
-                                         "variant=two_pass,threads=64,lanes=4,unroll=2",
-                                         "variant=resident,threads=128,lanes=2",
-                                         "variant=split,threads=64,lanes=4,unroll=2,blocks_per_row=3",
-                                         "variant=cluster,threads=64,lanes=4,blocks_per_row=3",
-                                         "variant=two_pass,threads=32,lanes=32,unroll=1",
-                                         "variant=resident,threads=64,lanes=64",
-                                         "variant=cluster,threads=32,lanes=32,blocks_per_row=2",
-                                         "variant=split,threads=128,lanes=64,unroll=1,blocks_per_row=5",
-                                         "variant=resident",
-                                         "variant=two_pass"};
-  const char* const layouts[] = {"rows=3,cols=50,inner=12,dtype=bf16", "rows=17,cols=33,inner=7,dtype=f32",
-                                 "rows=2,cols=20,inner=100,dtype=f16", "rows=1,cols=129,inner=40,dtype=f32",
-                                 "rows=40,cols=64,inner=2,dtype=bf16"};
-  std::vector<Case> cases;
-  std::size_t turn = 0;
-  for (const NamedProgram& program : row_programs()) {
-    const bool supported = program.text.find("col/") == std::string::npos &&
-                           program.text.find("[128]") == std::string::npos && program.text.find("[32]") == std::string::npos;
-    if (!supported) continue;
-    for (int i = 0; i < (program.name.starts_with("shipped") ? 1 : 2); ++i) {
-      const std::vector<const char*> some{configs[turn % configs.size()], configs[(turn + 3) % configs.size()]};
-      for (Case& c : row_program_cases(program.text, layouts[turn % std::size(layouts)], device, some))
-        cases.push_back(std::move(c));
-      ++turn;
-    }
-  }
-  for (const char* fields : {"rows=5,cols=30,inner=16,row_strides=x=500;y=488", "rows=4,cols=30,inner=16,row_strides=x=0",
-                             "rows=5,cols=30,inner=16,dtype=bf16,in_place=y=x", "rows=5,cols=30,inner=16,alignments=x=4;y=8",
-                             "rows=3,cols=1,inner=33", "rows=2,cols=3000,inner=3,dtype=f16"})
-    for (Case& c :
-         row_program_cases(row_program_text("softmax"), fields, device,
-                           {"variant=resident", "variant=two_pass", "variant=split,threads=64,lanes=2,blocks_per_row=7",
-                            "variant=cluster,threads=64,lanes=2,blocks_per_row=7"}))
-      cases.push_back(std::move(c));
-  return cases;
-}
-
-std::vector<Case> any_stride_row_program_cases(const DeviceInfo& device) {
-  const std::vector<const char*> configs{
-      "variant=resident,threads=64,lanes=8", "variant=two_pass,threads=64,lanes=4,unroll=2",
-      "variant=split,threads=64,lanes=2,unroll=2,blocks_per_row=3", "variant=cluster,threads=64,lanes=1,blocks_per_row=2"};
-  struct Layout {
-    const char *program, *fields;
-  };
-  const Layout layouts[] = {
-      // Transposed matrices: of the input, of the output, of both.
-      {"softmax", "rows=37,cols=60,row_strides=x=1,col_strides=x=37"},
-      {"layer_norm", "rows=37,cols=60,row_strides=y=1,col_strides=y=40,dtype=bf16"},
-      {"shipped rms_norm_gradient", "rows=37,cols=60,row_strides=x=1;dy=1;dx=1,col_strides=x=37;dy=37;dx=38,dtype=f16"},
-      // Adjacent columns, adjacent rows, every second element, gaps after columns and rows.
-      {"softmax", "rows=3,cols=33,inner=8,col_strides=x=1,inner_strides=x=33"},
-      {"softmax", "rows=3,cols=33,inner=8,col_strides=x=24;y=1,inner_strides=x=3;y=40,row_strides=x=1;y=320"},
-      {"softmax", "rows=3,cols=33,inner=8,col_strides=x=16;y=17,inner_strides=x=2;y=2,row_strides=y=600,dtype=bf16"},
-      {"softmax", "rows=3,cols=33,inner=8,col_strides=x=12;y=12,row_strides=x=400;y=404,dtype=f16"},
-      // One row, one column, one position for all.
-      {"softmax", "rows=3,cols=33,inner=8,row_strides=x=0,inner_strides=x=33,col_strides=x=1"},
-      {"softmax", "rows=3,cols=33,inner=8,row_strides=x=8,col_strides=x=0"},
-      {"softmax", "rows=3,cols=33,inner=8,row_strides=x=33,col_strides=x=1,inner_strides=x=0"},
-      // Several arrays with layouts of their own, in place, misaligned.
-      {"add_rms_norm_e4m3", "rows=5,cols=40,inner=6,col_strides=r=1;z=1,inner_strides=r=40;z=40,dtype=bf16"},
-      {"add_rms_norm_e4m3",
-       "rows=5,cols=40,inner=16,col_strides=x=20;res=20,row_strides=x=800;res=800,in_place=res=x,alignments=r=2,dtype=bf16"},
-      {"swiglu", "rows=5,cols=40,inner=6,col_strides=gate=7;up=0,row_strides=gate=281,alignments=gate=4"},
-      // Chosen columns and values of rows are contiguous, or have a row stride if there is one position.
-      {"top_of_chosen", "rows=9,cols=40,row_strides=x=1;value=7;bonus=8,col_strides=x=9,dtype=f16"},
-      {"choices", "rows=3,cols=33,inner=5,col_strides=x=1;y=1,inner_strides=x=33;y=33"},
-      {"booleans", "rows=3,cols=33,inner=5,col_strides=keep=1;kept=1;y=6,inner_strides=keep=33;kept=33,row_strides=y=200"},
-      {"integers", "rows=9,cols=33,row_strides=i=1;own=1,col_strides=i=9;own=9"},
-      {"softmax", "rows=20,cols=1,inner=3,col_strides=x=5,inner_strides=x=2,row_strides=x=7"},
-      {"softmax", "rows=5,cols=33,inner=8,col_strides=x=1;y=1,inner_strides=x=33;y=33,dtype=f64"},
-  };
-  std::vector<Case> cases;
-  std::size_t turn = 0;
-  for (const Layout& layout : layouts) {
-    const std::vector<const char*> some{configs[turn % configs.size()], configs[(turn + 1) % configs.size()]};
-    ++turn;
-    for (Case& c : row_program_cases(row_program_text(layout.program), layout.fields, device, some))
-      cases.push_back(std::move(c));
-  }
-  return cases;
 }
 
 }  // namespace tunesmith::test

@@ -28,20 +28,11 @@ std::string numbers_for(const std::string& text);
 std::vector<Case> row_program_cases(const std::string& text, const std::string& fields, const DeviceInfo& device,
                                     const std::vector<const char*>& configs);
 
-/// Returns every program with ragged, misaligned, padded and aligned rows, in every variant that the device has.
-std::vector<Case> all_row_program_cases(const DeviceInfo& device);
-
 /// Returns the shipped softmax in every variant that f32 problems such as "rows=19,cols=1031" have on the device.
 std::vector<Case> softmax_program_cases(const std::string& fields, const DeviceInfo& device);
 /// Launches the softmax of such a problem on inputs that the hand-written softmax is tested with. Returns the largest error
 /// in units in the last place, of rows without NaN or infinite maximum; infinity if an element is NaN. Below 2^-126, where
 /// the program may give 0, the unit is 2^-126.
 double error_of_softmax(const std::string& fields, const Executable& executable, Device& device, InputKind kind);
-
-/// Returns programs over a dimension that is not the last: vectors and single positions, strides, few and many columns.
-std::vector<Case> strided_row_program_cases(const DeviceInfo& device);
-/// Returns programs over arrays of any strides: transposed matrices, gaps, adjacent columns and rows, broadcast inputs,
-/// misaligned addresses, and arrays of one program with different layouts.
-std::vector<Case> any_stride_row_program_cases(const DeviceInfo& device);
 
 }  // namespace tunesmith::test

@@ -1,13 +1,10 @@
-// Numerics of row programs on a GPU: every program in every variant, arrays of every element type, reproducibility.
+// Numerics of row programs on a GPU: sums, chosen columns, long rows, random numbers.
 
 #include <gtest/gtest.h>
-
-#include <set>
 
 #include "core/half.h"
 #include "templates/row_program/evaluate/random.h"
 #include "tests/support/gpu_kernels.h"
-#include "tests/templates/row_program/f64_cases.h"
 #include "tests/templates/row_program/op_cases.h"
 #include "tests/templates/softmax/launches.h"
 #include "tuner/verify.h"
@@ -18,31 +15,6 @@ namespace {
 using test::Case;
 
 class RowProgramGpu : public test::GpuKernels {};
-
-class RowProgramGpuParts : public RowProgramGpu, public testing::WithParamInterface<std::size_t> {};
-constexpr std::size_t parts = 4;
-
-TEST_P(RowProgramGpuParts, EveryProgramInEveryVariant) {
-  const std::vector<Case> cases = test::all_row_program_cases(device().info());
-  std::set<std::string> variants;
-  for (const Case& c : cases) variants.insert(c.config.variant());
-  EXPECT_GE(variants.size(), has_clusters() ? 7U : 6U);
-  verify_all(test::part_of(cases, GetParam(), parts));
-}
-
-INSTANTIATE_TEST_SUITE_P(All, RowProgramGpuParts, testing::Range(std::size_t{0}, parts));
-
-TEST_F(RowProgramGpu, ProgramsOfF64InEveryVariant) {
-  std::vector<Case> cases = test::f64_row_program_cases(device().info());
-  for (Case& c : test::f64_strided_row_program_cases(device().info())) cases.push_back(std::move(c));
-  for (const char* program : {"shipped rms_norm_gradient", "shipped layer_norm_gradient"})
-    for (const char* fields : {"rows=3001,cols=128,dtype=f64", "rows=517,cols=2048,dtype=f64"})
-      for (Case& c : test::row_program_cases(
-               test::row_program_text(program), fields, device().info(),
-               {"variant=warp", "variant=block", "variant=cluster", "variant=two_pass", "variant=persistent"}))
-        cases.push_back(std::move(c));
-  verify_all(cases);
-}
 
 TEST_F(RowProgramGpu, SumsOverRows) {
   std::vector<Case> cases;
@@ -55,46 +27,6 @@ TEST_F(RowProgramGpu, SumsOverRows) {
                 "variant=persistent", "variant=persistent,threads=256,blocks_per_row=2,stages=2,batch=2,keep_columns=0"}))
         cases.push_back(std::move(c));
   EXPECT_GE(cases.size(), 20U);
-  verify_all(cases);
-}
-
-TEST_F(RowProgramGpu, ValuesOfGroups) {
-  std::vector<Case> cases;
-  for (const char* program : {"dequantize_blocks", "norm_blocks"})
-    for (Case& c : test::row_program_cases(test::row_program_text(program), "rows=33,cols=2048,dtype=bf16", device().info(),
-                                           {"variant=warp,lanes=32", "variant=block", "variant=two_pass,threads=64",
-                                            "variant=cluster,threads=64,blocks_per_row=2"}))
-      cases.push_back(std::move(c));
-  EXPECT_GE(cases.size(), 6U);
-  verify_all(cases);
-}
-
-TEST_F(RowProgramGpu, ProgramsOverADimensionThatIsNotTheLast) {
-  std::vector<Case> cases = test::strided_row_program_cases(device().info());
-  std::uint64_t seed = 11;
-  for (const char* program : {"softmax", "rms_norm", "layer_norm", "shipped topk_gate"})
-    for (const char* fields : {"rows=16,cols=21,inner=4096,dtype=bf16", "rows=64,cols=1000,inner=196,dtype=f16",
-                               "rows=3,cols=50257,inner=17,dtype=bf16", "rows=4096,cols=64,inner=3"}) {
-      const Problem problem = test::row_program_problem(test::row_program_text(program), fields);
-      for (const Config& config : test::sample_space(problem, device().info(), 2, seed++))
-        cases.push_back({problem, config});
-    }
-  verify_all(cases);
-}
-
-// Arrays of any strides; also in the default configurations, which follow what is adjacent in memory.
-TEST_F(RowProgramGpu, ArraysOfAnyStrides) {
-  std::vector<Case> cases = test::any_stride_row_program_cases(device().info());
-  std::uint64_t seed = 29;
-  for (const char* program : {"softmax", "layer_norm", "shipped layer_norm_gradient"})
-    for (const char* fields : {"rows=1000,cols=300,row_strides=x=1,col_strides=x=1000,dtype=bf16",
-                               "rows=16,cols=96,inner=784,col_strides=x=1,inner_strides=x=96,dtype=f16",
-                               "rows=5,cols=4099,inner=17,col_strides=x=20,row_strides=x=81984"}) {
-      const Problem problem = test::row_program_problem(test::row_program_text(program), fields);
-      for (const Config& config : test::sample_space(problem, device().info(), 2, seed++))
-        cases.push_back({problem, config});
-    }
-  EXPECT_GE(cases.size(), 34U);
   verify_all(cases);
 }
 
@@ -191,20 +123,6 @@ TEST_F(RowProgramGpu, RandomNumbersDoNotDependOnTheConfiguration) {
                 static_cast<float>(row_program::uniform(-5, i / cols, i % cols, 3)))
           << c.text() << " element " << i;
   }
-}
-
-TEST_F(RowProgramGpu, IsReproducible) {
-  std::vector<Case> cases;
-  for (const char* config : {"variant=warp", "variant=block,min_blocks=1,prefetch_blocks=1", "variant=cluster",
-                             "variant=two_pass", "variant=grid,threads=256,blocks_per_row=4,min_blocks=1,register_vectors=2",
-                             "variant=persistent,threads=256,blocks_per_row=2,stages=2,batch=2,keep_columns=0"})
-    for (Case& c :
-         test::row_program_cases(test::row_program_text("layer_norm"), "rows=513,cols=8191", device().info(), {config}))
-      cases.push_back(std::move(c));
-  EXPECT_GE(cases.size(), 3U);
-  compile_all(cases);
-  for (const Case& c : cases)
-    EXPECT_EQ(test::difference_between_launches(c.op(), c.problem, *executable_of(c), device(), 5), "") << c.text();
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "tests/support/source_compilation.h"
-#include "tests/templates/row_program/f64_cases.h"
 #include "tests/templates/row_program/op_cases.h"
 
 namespace tunesmith {
@@ -17,37 +16,6 @@ using test::archs;
 using test::count_of;
 
 class RowProgramNvrtc : public test::SourceCompilation {};
-
-TEST_F(RowProgramNvrtc, EveryProgramCompiles) {
-  std::vector<Source> sources;
-  std::size_t turn = 0;
-  for (const test::NamedProgram& program : test::row_programs()) {
-    const Arch arch = parse_arch(archs[turn % std::size(archs)]);
-    const bool grouped = program.text.find("col/") != std::string::npos;
-    const std::string cols = grouped || turn % 2 == 0 ? "4096" : "5003";
-    for (const test::Case& c :
-         test::row_program_cases(program.text, "rows=64,cols=" + cols + ",dtype=bf16", generic_device(arch),
-                                 {turn % 4 == 0   ? "variant=two_pass"
-                                  : turn % 4 == 1 ? "variant=block"
-                                  : turn % 4 == 2 ? "variant=persistent"
-                                                  : "variant=cluster"}))
-      sources.push_back(source_of(c, arch));
-    ++turn;
-  }
-  compile_covering(sources);
-}
-
-TEST_F(RowProgramNvrtc, OddPositionsOfOneByteCompile) {
-  std::vector<Source> sources;
-  for (const char* arch_name : archs)
-    for (const char* config : {"variant=resident", "variant=two_pass", "variant=split"})
-      for (const test::Case& c :
-           test::row_program_cases(test::row_program_text("dequantize"), "rows=7,cols=43,inner=7,dtype=bf16",
-                                   generic_device(parse_arch(arch_name)), {config}))
-        sources.push_back(source_of(c, parse_arch(arch_name)));
-  EXPECT_GE(sources.size(), 2 * std::size(archs));
-  compile_covering(sources);
-}
 
 // Each of the templates for sums over rows and columns.
 TEST_F(RowProgramNvrtc, SumsOfOneElementCompile) {
@@ -72,122 +40,6 @@ TEST_F(RowProgramNvrtc, SumsOfOneElementCompile) {
   EXPECT_TRUE(nvcc_takes(sources.at(5), "-arch=sm_90a -cubin"));
 }
 
-TEST_F(RowProgramNvrtc, OneProgramCompilesForEveryArchitecture) {
-  std::vector<Source> sources;
-  for (const char* arch_name : archs) {
-    const Arch arch = parse_arch(arch_name);
-    for (const test::Case& c :
-         test::row_program_cases(test::row_program_text("add_rms_norm_e4m3"), "rows=64,cols=4096,dtype=bf16",
-                                 generic_device(arch), {"variant=block", "variant=grid"}))
-      sources.push_back(source_of(c, arch));
-  }
-  compile_covering(sources);
-}
-
-TEST_F(RowProgramNvrtc, ProgramsOfF64Compile) {
-  std::vector<Source> sources;
-  std::size_t turn = 0;
-  constexpr std::array configs{"variant=two_pass", "variant=block", "variant=persistent", "variant=cluster", "variant=grid"};
-  const auto add = [&](const test::NamedProgram& program) {
-    if (program.text.find("[128]") != std::string::npos) return;
-    const Arch arch = parse_arch(archs[turn % std::size(archs)]);
-    const bool grouped = program.text.find("col/") != std::string::npos || turn % 2 == 0;
-    for (const test::Case& c : test::row_program_cases(
-             program.text, std::string(grouped ? "rows=64,cols=4096" : "rows=64,cols=5003") + ",dtype=f64",
-             generic_device(arch), {configs[turn % configs.size()]}))
-      sources.push_back(source_of(c, arch));
-    ++turn;
-  };
-  for (const test::NamedProgram& program : test::f64_row_programs()) add(program);
-  for (const char* name : {"conditions", "choices", "top_of_chosen", "language_types", "language_groups", "shipped geglu",
-                           "shipped layer_norm_gradient", "shipped topk_gate", "shipped gumbel_sampling"})
-    add({name, test::row_program_text(name)});
-  EXPECT_GE(sources.size(), 12U);
-  compile_covering(sources);
-}
-
-// As the GPU runs them: other layouts and configurations than above.
-TEST_F(RowProgramNvrtc, CasesOfF64Compile) {
-  const Arch arch = parse_arch("sm_90a");
-  std::vector<Source> sources;
-  for (const test::Case& c : test::f64_row_program_cases(generic_device(arch))) sources.push_back(source_of(c, arch));
-  for (const test::Case& c : test::f64_strided_row_program_cases(generic_device(arch)))
-    sources.push_back(source_of(c, arch));
-  EXPECT_GE(sources.size(), 200U);
-  constexpr int max_spilled_bytes = 1024;  // gradients hold twice the registers of f32
-  compile_covering(sources, max_spilled_bytes);
-}
-
-TEST_F(RowProgramNvrtc, EveryVariantOfF64CompilesForEveryArchitectureThatHasIt) {
-  std::vector<Source> sources;
-  std::map<std::string, std::size_t> archs_of;
-  const std::string& text = test::row_program_text("layer_norm");
-  for (const char* arch_name : archs) {
-    const Arch arch = parse_arch(arch_name);
-    for (const char* variant : {"warp,lanes=32", "block", "hybrid,threads=64,register_vectors=1,min_blocks=1", "cluster",
-                                "grid,threads=64,blocks_per_row=3,register_vectors=3,min_blocks=1", "two_pass",
-                                "persistent,threads=64,blocks_per_row=1,stages=2,batch=2,keep_columns=0"})
-      for (const test::Case& c :
-           test::row_program_cases(text, variant[0] == 'w' ? "rows=64,cols=131,dtype=f64" : "rows=64,cols=1031,dtype=f64",
-                                   generic_device(arch), {(std::string("variant=") + variant).c_str()})) {
-        sources.push_back(source_of(c, arch));
-        ++archs_of[c.config.variant()];
-      }
-    for (const char* variant : {"resident", "cluster,threads=64,lanes=4,blocks_per_row=3", "two_pass", "split"})
-      for (const test::Case& c :
-           test::row_program_cases(test::row_program_text("softmax"), "rows=2,cols=500,inner=34,dtype=f64",
-                                   generic_device(arch), {(std::string("variant=") + variant).c_str()})) {
-        sources.push_back(source_of(c, arch));
-        ++archs_of["strided " + c.config.variant()];
-      }
-  }
-  const std::size_t all = std::size(archs);
-  EXPECT_EQ(archs_of, (std::map<std::string, std::size_t>{{"warp", all},
-                                                          {"block", all},
-                                                          {"hybrid", all - 1},  // not sm_75
-                                                          {"cluster", 3},
-                                                          {"grid", all},
-                                                          {"two_pass", all},
-                                                          {"persistent", all - 1},
-                                                          {"strided resident", all},
-                                                          {"strided cluster", 3},
-                                                          {"strided two_pass", all},
-                                                          {"strided split", all}}));
-  compile_covering(sources);
-}
-
-TEST_F(RowProgramNvrtc, KernelsOfBucketsCompile) {
-  std::vector<Source> sources;
-  std::size_t turn = 0;
-  for (const char* op : {"layer_norm", "add_rms_norm_e4m3", "layer_norm_gradient", "swiglu"})
-    for (const std::int64_t cols : {100, 1001, 5003, 20000, 100000}) {
-      const Arch arch = parse_arch(turn % 3 == 0 ? archs[turn / 3 % std::size(archs)] : "sm_90a");
-      const Problem problem =
-          test::normalized(op, "rows=4096,cols=" + std::to_string(cols) + (turn % 2 == 0 ? ",dtype=bf16" : ",dtype=f32"));
-      const Config config = find_op(op).parse(problem)->capacity_config(generic_device(arch)).value();
-      sources.push_back(source_of({problem, config}, arch));
-      ++turn;
-    }
-  compile_covering(sources);
-}
-
-TEST_F(RowProgramNvrtc, ProgramsOverADimensionThatIsNotTheLast) {
-  std::vector<Source> sources;
-  std::size_t turn = 0;
-  for (const char* program :
-       {"add_rms_norm_e4m3", "softmax", "top_of_chosen", "shipped softmax_gradient", "choices", "shipped topk_gate_sigmoid",
-        "swiglu", "shipped layer_norm_gradient", "shipped rms_norm_gradient"})
-    for (const bool newest : {false, true}) {
-      const Arch arch = parse_arch(newest ? "sm_90a" : archs[turn++ % std::size(archs)]);
-      for (const test::Case& c : test::row_program_cases(
-               test::row_program_text(program), "rows=64,cols=300,inner=196,dtype=bf16", generic_device(arch),
-               {newest ? "variant=cluster" : "variant=resident", newest ? "variant=split" : "variant=two_pass"}))
-        sources.push_back(source_of(c, arch));
-    }
-  EXPECT_GE(sources.size(), 34U);
-  compile_covering(sources);
-}
-
 // Vectors where positions are adjacent and aligned in all arrays, else elements; each is read and written once.
 TEST_F(RowProgramNvrtc, AccessesToArraysOfAnyStrides) {
   const Arch arch = parse_arch("sm_90a");
@@ -208,21 +60,6 @@ TEST_F(RowProgramNvrtc, AccessesToArraysOfAnyStrides) {
     EXPECT_EQ(count_of(ptx, "st.global."), 3U) << strides;
     EXPECT_EQ(count_of(ptx, ".v4."), 0U) << strides;
   }
-}
-
-TEST_F(RowProgramNvrtc, ChosenColumnsCompileForEveryArchitecture) {
-  std::vector<Source> sources;
-  for (const char* arch_name : archs) {
-    const Arch arch = parse_arch(arch_name);
-    for (const char* k : {"7", "32"})
-      for (const test::Case& c :
-           test::row_program_cases("in x : float[row, col]\ntopk[" + std::string(k) + "] v, i = x\nout value : f32[row, " +
-                                       k + "] = v\nout column : i32[row, " + k + "] = i\n",
-                                   "rows=64,cols=512,dtype=bf16", generic_device(arch),
-                                   {k[0] == '7' ? "variant=block" : "variant=warp,lanes=32"}))
-        sources.push_back(source_of(c, arch));
-  }
-  compile_covering(sources);
 }
 
 // Lists of more than 32 columns are merged in the registers that there are.

@@ -1,69 +1,16 @@
-// Numerics of softmax, log_softmax and their gradients in f64 on the host executor, compared with a reference in long
-// double; and that the comparison rejects sums and exponentials in float32.
+// softmax, log_softmax and their gradients in f64: dtypes, and that the comparison with a reference in long double rejects
+// sums and exponentials in float32.
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <set>
 
 #include "core/half.h"
-#include "tests/support/host_kernels.h"
-#include "tests/templates/softmax/launches.h"
+#include "tests/templates/softmax/cases.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
 namespace {
-
-using test::Case;
-
-class SoftmaxF64Host : public test::HostKernels {
- protected:
-  void verify(const std::vector<Case>& cases) {
-    const test::LargestErrors errors = verify_all(cases);
-    for (const std::string_view op : test::softmax_ops) {
-      EXPECT_LE(errors.float64(op), 5.0) << op;  // units in the last place of double
-      EXPECT_GT(errors.float64(op), 0.3) << op;
-    }
-  }
-};
-
-TEST_F(SoftmaxF64Host, EdgeProblemsAndOptionsInEveryVariant) {
-  std::vector<Case> cases;
-  std::uint64_t seed = 71;
-  for (const Problem& problem : test::f64_problems(19))
-    for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) cases.push_back({problem, config});
-  verify(test::covering(cases));
-}
-
-TEST_F(SoftmaxF64Host, EveryVariantOfEveryOperation) {
-  std::vector<Case> cases;
-  for (const std::string_view op : test::softmax_ops) {
-    const std::string keep = op.ends_with("backward") ? "" : ",mask=add,mask_dtype=f32";
-    for (const auto& [fields, config] :
-         {std::pair<std::string, std::string>{"rows=19,cols=100,dtype=f64", "variant=warp,threads=64,lanes=8"},
-          {"rows=19,cols=777,dtype=f64,scale=0.3", "variant=warp,threads=64,lanes=32,access=elements"},
-          {"rows=19,cols=1500,dtype=f64" + keep, "variant=block,threads=96"},
-          {"rows=17,cols=5001,dtype=f64,scale=3.7", "variant=hybrid,threads=256,register_vectors=2,min_blocks=1"},
-          {"rows=17,cols=3001,dtype=f64", "variant=cluster,threads=96,blocks_per_row=3,register_vectors=2,min_blocks=1"},
-          {"rows=17,cols=4000,dtype=f64,causal=1,safe=1",
-           "variant=grid,threads=128,blocks_per_row=6,register_vectors=1,min_blocks=1"},
-          {"rows=17,cols=2999,dtype=f64" + keep, "variant=two_pass,threads=128,unroll=2"},
-          {"rows=17,cols=2999,dtype=f64", "variant=split,threads=64,unroll=1,blocks_per_row=7"}})
-      cases.push_back(case_of(op, fields, config));
-  }
-  verify(cases);
-}
-
-// Kernels for every width of a bucket.
-TEST_F(SoftmaxF64Host, Capacity) {
-  std::vector<Case> cases;
-  for (const std::string_view op : test::softmax_ops)
-    for (const char* fields : {"rows=19,cols=37,dtype=f64", "rows=19,cols=1000,dtype=f64", "rows=19,cols=3001,dtype=f64"}) {
-      const Problem problem = test::normalized(op, fields);
-      cases.push_back({problem, *find_op(op).parse(problem)->capacity_config(device_.info())});
-    }
-  verify(cases);
-}
 
 TEST(SoftmaxF64, AllowsNoOtherDtypesWithIt) {
   const auto error_of = [](std::string_view op, const char* fields) -> std::string {

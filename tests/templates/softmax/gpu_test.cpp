@@ -1,5 +1,5 @@
-// Numerics on a GPU: more and larger cases, 64-bit offsets, reproducibility. The float64 reference takes most of the time,
-// so the number of rows is as small as possible.
+// Numerics on a GPU: larger cases than in tests/templates/rows, and 64-bit offsets. The float64 reference takes most of the
+// time, so the number of rows is as small as possible.
 
 #include <gtest/gtest.h>
 
@@ -16,45 +16,16 @@ using test::Case;
 
 class SoftmaxGpu : public test::GpuKernels {
  protected:
-  /// Verifies the cases and checks the largest float32 error of each operation, in units in the last place. Returns the
-  /// smallest of them.
-  double verify_float32(const std::vector<Case>& cases) {
+  /// Verifies the cases and checks the largest float32 error of each operation, in units in the last place.
+  void verify_float32(const std::vector<Case>& cases) {
     const test::LargestErrors errors = verify_all(cases);
-    double least = 1e9;
-    for (const std::string_view op : test::softmax_ops) {
+    for (const std::string_view op : test::softmax_ops)
       EXPECT_LE(errors.float32(op), 4.0) << op;  // the documented error; the tolerance of the check holds for any input
-      least = std::min(least, errors.float32(op));
-    }
-    return least;
   }
 };
 
-TEST_F(SoftmaxGpu, EdgeProblemsInEveryVariant) {
-  std::uint64_t seed = 100;
+TEST_F(SoftmaxGpu, LongRowsOfF64) {
   std::vector<Case> cases;
-  // A few rows, with several blocks per row, and more than two rows per multiprocessor of an H200.
-  for (const auto& [rows, count] : {std::pair{19, 2}, {271, 1}})
-    for (const Problem& problem : test::edge_problems(rows))
-      for (const Config& config : test::sample_space(problem, device().info(), static_cast<std::size_t>(count), seed++))
-        cases.push_back({problem, config});
-  EXPECT_GT(verify_float32(cases), 0.3);  // the check found real rounding errors
-}
-
-TEST_F(SoftmaxGpu, EveryOptionInEveryVariant) {
-  std::uint64_t seed = 300;
-  std::vector<Case> cases;
-  for (const Problem& problem : test::option_problems(41))
-    for (const Config& config : test::sample_space(problem, device().info(), 2, seed++)) cases.push_back({problem, config});
-  verify_float32(cases);
-}
-
-TEST_F(SoftmaxGpu, F64InEveryVariant) {
-  std::uint64_t seed = 700;
-  std::vector<Case> cases;
-  for (const std::int64_t rows : {19, 271})
-    for (const Problem& problem : test::f64_problems(rows))
-      for (const Config& config : test::sample_space(problem, device().info(), 1, seed++))
-        cases.push_back({problem, config});
   for (const std::string_view op : test::softmax_ops)
     for (const auto& [fields, config] : {std::pair{"rows=17,cols=20001,dtype=f64", "variant=hybrid"},
                                          {"rows=17,cols=32768,dtype=f64", "variant=cluster,blocks_per_row=4"},
@@ -227,25 +198,6 @@ TEST_F(SoftmaxGpu, PrefetchedRows) {
       for (Case& c : case_if_valid(op, fields, config)) cases.push_back(std::move(c));
   EXPECT_GE(cases.size(), has_clusters() ? 20U : 0U);
   verify_all(cases);
-}
-
-TEST_F(SoftmaxGpu, IsReproducible) {
-  std::vector<Case> cases;
-  for (const std::string_view op : test::softmax_ops)
-    for (const auto& [fields, config] :
-         {std::pair{"rows=513,cols=1023", "variant=warp"},
-          {"rows=513,cols=8191", "variant=block"},
-          {"rows=271,cols=40000,dtype=bf16", "variant=hybrid"},
-          {"rows=140,cols=65536,in_place=1", "variant=cluster"},
-          {"rows=37,cols=65536", "variant=grid,threads=256,blocks_per_row=16,min_blocks=1,register_vectors=2"},
-          {"rows=513,cols=781,dtype=f16", "variant=warp,lanes=32,access=pairs"},
-          {"rows=140,cols=50257", "variant=two_pass"},
-          {"rows=3,cols=500000", "variant=split"}})
-      for (Case& c : case_if_valid(op, fields, config)) cases.push_back(std::move(c));
-  EXPECT_GE(cases.size(), 4U * (has_clusters() ? 7 : 5));
-  compile_all(cases);
-  for (const Case& c : cases)
-    EXPECT_EQ(test::difference_between_launches(c.op(), c.problem, *executable_of(c), device(), 5), "") << c.text();
 }
 
 }  // namespace

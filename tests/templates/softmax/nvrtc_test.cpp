@@ -3,9 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
-#include <set>
+#include <array>
 #include <tuple>
 
 #include "tests/support/source_compilation.h"
@@ -17,76 +15,6 @@ using test::archs;
 using test::count_of;
 
 class SoftmaxNvrtc : public test::SourceCompilation {};
-
-TEST_F(SoftmaxNvrtc, SupportsAllArchitectures) {
-  for (const char* arch : archs) EXPECT_TRUE(supports(parse_arch(arch))) << arch;
-}
-
-// Compiles each problem for two architectures, so that every kind of problem is compiled for every architecture.
-TEST_F(SoftmaxNvrtc, EdgeProblemsCompileForEveryArchitecture) {
-  std::vector<Source> sources;
-  std::uint64_t seed = 1;
-  for (const Problem& problem : test::edge_problems(100)) {
-    const Arch arch = parse_arch(archs[seed % 7]);
-    for (const Config& config : test::sample_space(problem, generic_device(arch), 2, seed++))
-      sources.push_back(source_of({problem, config}, arch));
-  }
-  compile_covering(sources);
-}
-
-TEST_F(SoftmaxNvrtc, EveryOptionCompiles) {
-  std::vector<Source> sources;
-  std::uint64_t seed = 1;
-  for (const Problem& problem : test::option_problems(100)) {
-    const Arch arch = parse_arch(archs[seed % 7]);
-    for (const Config& config : test::sample_space(problem, generic_device(arch), 1, seed++))
-      sources.push_back(source_of({problem, config}, arch));
-  }
-  compile_covering(sources);
-}
-
-TEST_F(SoftmaxNvrtc, F64CompilesForEveryArchitecture) {
-  std::vector<Source> sources;
-  std::uint64_t seed = 1;
-  for (const Problem& problem : test::f64_problems(100)) {
-    const Arch arch = parse_arch(archs[seed % 7]);
-    for (const Config& config : test::sample_space(problem, generic_device(arch), 1, seed++))
-      sources.push_back(source_of({problem, config}, arch));
-  }
-  compile_covering(sources);
-}
-
-TEST_F(SoftmaxNvrtc, EveryVariantOfEveryOperationCompilesForEveryArchitectureThatHasIt) {
-  std::vector<Source> sources;
-  std::map<std::string, std::set<std::string>> archs_of;
-  const char* const shapes[] = {"rows=9,cols=781,dtype=bf16", "rows=9,cols=24576,dtype=f16,out_dtype=f32,scale=0.125",
-                                "rows=9,cols=131072,dtype=bf16", "rows=9,cols=12289,dtype=f64"};
-  std::size_t turn = 0;
-  for (const char* arch_name : archs)
-    for (const std::string_view op : test::softmax_ops) {
-      const Arch arch = parse_arch(arch_name);
-      std::set<std::string> variants;
-      for (const char* fields : shapes) {
-        const Problem problem = test::normalized(op, fields);
-        const std::vector<Config> space = find_op(op).parse(problem)->search_space(generic_device(arch), Effort::full);
-        // A different configuration of each variant for each architecture and operation.
-        std::map<std::string, std::vector<const Config*>> by_variant;
-        for (const Config& config : space) by_variant[config.variant()].push_back(&config);
-        for (const auto& [variant, configs] : by_variant) {
-          archs_of[variant].insert(arch_name);
-          if (variants.insert(variant).second)
-            sources.push_back(source_of({problem, *configs[turn++ * 7 % configs.size()]}, arch));
-        }
-      }
-    }
-  const std::set<std::string> all(std::begin(archs), std::end(archs));
-  std::set<std::string> from_80 = all;
-  from_80.erase("sm_75");
-  for (const char* variant : {"warp", "block", "grid", "two_pass", "split"}) EXPECT_EQ(archs_of[variant], all) << variant;
-  EXPECT_EQ(archs_of["hybrid"], from_80);
-  EXPECT_EQ(archs_of["cluster"], (std::set<std::string>{"sm_90a", "sm_100a", "sm_120a"}));
-  compile_covering(sources);
-}
 
 // Long rows in the smallest clusters and in small groups of blocks, and block sizes that are not powers of two, as in the
 // full search space and in defaults.
@@ -298,6 +226,18 @@ TEST_F(SoftmaxNvrtc, NvccCompilesASample) {
     EXPECT_TRUE(nvcc_takes(source_of(op, fields, config, "sm_90a"), "-arch=sm_90a -cubin")) << op << " " << config;
   EXPECT_TRUE(nvcc_takes(source_of("softmax", "rows=4096,cols=513,dtype=f16,out_dtype=f32", "variant=warp", "sm_80"),
                          "-arch=sm_80 -c"));
+}
+
+// A resident column is read once and written once, in vectors of 16 bytes.
+TEST_F(SoftmaxNvrtc, ResidentColumnsAreReadOnce) {
+  for (const auto& [fields, vectors] :
+       {std::pair{"rows=8,cols=24,inner=4096", 24U}, {"rows=8,cols=40,inner=4096,dtype=bf16", 40U}}) {
+    const std::string ptx = ptx_of("softmax", fields, "variant=resident,threads=64,lanes=64,load=plain,store=plain");
+    EXPECT_EQ(count_of(ptx, "ld.global.v4.b32"), vectors) << fields;
+    EXPECT_EQ(count_of(ptx, "ld.global."), vectors) << fields;
+    EXPECT_EQ(count_of(ptx, "st.global.v4.b32"), vectors) << fields;
+    EXPECT_EQ(count_of(ptx, "bar.sync"), 0U) << fields;  // no thread shares its columns
+  }
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "templates/render.h"
-#include "tests/templates/softmax/strided_cases.h"
+#include "tests/templates/softmax/cases.h"
 #include "tunesmith/error.h"
 #include "tunesmith/softmax.h"
 
@@ -71,19 +71,6 @@ TEST(StridedSoftmax, KeysSeparateLayoutsButNotNumbersOfRows) {
   EXPECT_NE(strided.problem_class, key("rows=4,cols=100,inner=4").problem_class);
   EXPECT_NE(strided.problem_class, key("rows=4,cols=100,inner=65").problem_class);
   EXPECT_NE(strided.problem_class, key("rows=4,cols=100,inner=64,safe=1").problem_class);
-}
-
-// The tuner verifies a smaller problem: it must have the same kernel, and be a problem.
-TEST(StridedSoftmax, ProblemsToVerifyHaveTheSameSource) {
-  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
-  for (const Problem& problem : test::strided_problems(5000)) {
-    const ParsedProblemPtr parsed = find_op(problem.op).parse(problem);
-    const ParsedProblemPtr small = find_op(problem.op).parse(parsed->verification_problem());
-    EXPECT_LE(small->arrays()[0].elements(), std::max<std::int64_t>(parsed->arrays()[0].elements(), 1 << 22));
-    const Config config = parsed->default_config(device);
-    if (config.variant() == "split") continue;  // its number of blocks depends on the number of positions
-    EXPECT_EQ(render(*small, config), render(*parsed, config)) << problem.text();
-  }
 }
 
 }  // namespace

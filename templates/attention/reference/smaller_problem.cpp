@@ -1,0 +1,76 @@
+#include "templates/attention/reference/smaller_problem.h"
+
+#include <algorithm>
+
+namespace tunesmith::attention {
+namespace {
+
+bool is_contiguous(const Settings& settings, Side side, const Tensor& tensor) {
+  const Tensor dense = settings.tensor_like(side, {}, tensor.alignment);
+  return tensor.batch_stride == dense.batch_stride && tensor.seq_stride == dense.seq_stride &&
+         tensor.head_stride == dense.head_stride;
+}
+
+}  // namespace
+
+AttentionArrayStrides narrow_strides(const Settings& large, const Settings& small, Side side, const Tensor& tensor) {
+  if (is_contiguous(large, side, tensor)) return {};
+  const auto [entries, rows, heads, width] = small.extents(side);
+  const bool heads_inside = small.layout == AttentionLayout::bshd;
+  const Extents of_large = large.extents(side);
+  const std::int64_t gap = large.vector(side, tensor), inner = width + gap,
+                     outer = inner * (heads_inside ? heads : rows) + gap;
+  const bool empty = of_large.entries == 0 || of_large.rows == 0;
+  const auto stride = [empty](std::int64_t given, std::int64_t count, std::int64_t value) {
+    return given == 0 && count > 1 && !empty ? 0 : value;
+  };
+  AttentionArrayStrides strides;
+  strides.head = stride(tensor.head_stride, of_large.heads, heads_inside ? inner : outer);
+  strides.seq = stride(tensor.seq_stride, of_large.rows, heads_inside ? outer : inner);
+  if (!small.packed(side))
+    strides.batch = stride(tensor.batch_stride, of_large.entries, outer * (heads_inside ? rows : heads) + gap);
+  return strides;
+}
+
+std::int64_t narrow_alignment(const Settings& large, Side side, const Tensor& tensor) {
+  return large.vector(side, tensor) * size_of(large.dtype);
+}
+
+AttentionProblem smaller_problem(const AttentionProblem& problem) {
+  // More tiles than a GPU has multiprocessors, so that a kernel that takes several of them does. Kernels are specialized for
+  // the number of query heads that share a key head.
+  const Settings large = Settings::of(problem);
+  AttentionProblem small = problem;
+  small.block_mask = BlockMask::internal;
+  const std::int64_t kv_heads = std::min<std::int64_t>(large.kv_heads, 2);
+  small.kv_heads = kv_heads;
+  small.heads = kv_heads * large.group();
+  small.batch = std::clamp<std::int64_t>(128 / small.heads, 1, 33);
+  // Auxiliary arrays may have fixed lengths: sizes that index them must not grow.
+  if (large.modified()) small.batch = std::clamp<std::int64_t>(large.batch, 1, small.batch);
+  small.seq_q = std::clamp<std::int64_t>(large.seq_q, 1, 173);
+  small.seq_kv = std::min<std::int64_t>(large.seq_kv, 331);
+  if (large.varlen) small.total_q = small.batch * small.seq_q * 2 / 3;
+  if (large.packed(Side::k)) small.total_kv = small.batch * *small.seq_kv * 2 / 3;
+  if (large.page_size > 0) {
+    // A pool with pages that no sequence has, and fewer than the table has entries: edge cases share pages.
+    small.max_pages = *small.seq_kv / large.page_size + 2;
+    small.pages = small.batch * *small.max_pages * 2 / 3 + 1;
+    small.block_table_stride = *small.max_pages + (large.table_stride > large.max_pages ? 3 : 0);
+  }
+  if (small.window_left) small.window_left = std::min<std::int64_t>(*small.window_left, 57);
+  if (small.window_right) small.window_right = std::min<std::int64_t>(*small.window_right, 39);
+
+  const Settings sizes = Settings::of(small);
+  small.q_strides = narrow_strides(large, sizes, Side::q, large.tensor(Side::q));
+  small.k_strides = narrow_strides(large, sizes, Side::k, large.tensor(Side::k));
+  small.v_strides = narrow_strides(large, sizes, Side::v, large.tensor(Side::v));
+  small.o_strides = narrow_strides(large, sizes, Side::o, large.tensor(Side::o));
+  small.q_alignment = narrow_alignment(large, Side::q, large.tensor(Side::q));
+  small.k_alignment = narrow_alignment(large, Side::k, large.tensor(Side::k));
+  small.v_alignment = narrow_alignment(large, Side::v, large.tensor(Side::v));
+  small.o_alignment = narrow_alignment(large, Side::o, large.tensor(Side::o));
+  return small;
+}
+
+}  // namespace tunesmith::attention
