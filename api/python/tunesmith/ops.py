@@ -145,10 +145,12 @@ class Operation:
 
 
 def _lies_as(array: _core.Array, value: Any) -> bool:
-    """Whether a value, if there is one, lies in memory as an array of a problem."""
+    """Whether a value, if there is one, lies in memory as an array of a problem, and is aligned as it is."""
     if value is None or hasattr(value, "__cuda_array_interface__"):
         return True  # what launches the plan checks the rest
     layout = _core.layout(value, array.name)
+    if array.bytes and layout["address"] % array.alignment:
+        return False
     if len(array.shape) != len(layout["shape"]):
         return _is_contiguous(value)
     return _has_strides(layout, array.strides)
