@@ -191,7 +191,8 @@ class Drawing {
     if (least == unlimited) least = -2;
     if (facts.zero_too && chance_.with(0.2)) return 0;
     const bool extent = extents().contains(field.name);
-    const std::int64_t bound = std::min(most, least + sizes_.longest);
+    // Few are much longer: rows of many vectors, next to which there is room for few rows.
+    const std::int64_t bound = std::min(most, least + (chance_.with(0.08) ? 20 * sizes_.longest : sizes_.longest));
     std::int64_t value = least;
     switch (chance_.below(12)) {
       case 0: break;
