@@ -1,4 +1,4 @@
-// matmul: its descriptor, its numerics on the host executor, and its compilation with NVRTC.
+// matmul: its descriptor and its compilation with NVRTC. Numerics: tests/random.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include "jit/host/device.h"
 #include "templates/render.h"
 #include "tests/api/engine/fakes.h"
-#include "tests/random/chance.h"
 #include "tests/templates/softmax/cases.h"
 #include "tuner/verify.h"
 #include "tunesmith/error.h"
@@ -33,48 +32,6 @@ TEST(MatmulDescriptor, ErrorsNameFieldsAndConfigurations) {
   expect_error([&] { complete("m=8,n=9,k=8", "variant=wgmma"); }, ErrorCode::invalid_argument, {"16 bytes"});
   expect_error([&] { complete("m=8,n=8,k=8,dtype=f32", "variant=wgmma"); }, ErrorCode::invalid_argument, {"f32"});
   expect_error([&] { complete("m=8,n=8,k=8", "variant=wgmma,stages=8"); }, ErrorCode::invalid_argument, {"shared memory"});
-}
-
-TEST(MatmulHost, AgreesWithFloat64InAllLayouts) {
-  HostDevice device;
-  HostCompiler compiler;
-  test::Chance chance(57);
-  const auto any = [&](int least, int most) { return least + static_cast<int>(chance.below(most - least + 1)); };
-  const char* const dtypes[] = {"dtype=f32", "dtype=bf16", "dtype=f16", "dtype=bf16,out_dtype=f32",
-                                "dtype=f16,out_dtype=f32"};
-  const char* const wgmma[] = {"variant=wgmma,consumers=1,tile_n=64,stages=2,cluster_m=1",
-                               "variant=wgmma,consumers=2,tile_n=128,stages=3,cluster_m=2,group=1",
-                               "variant=wgmma,consumers=2,tile_n=128,stages=2,cluster_n=2,cluster_m=1",
-                               "variant=wgmma,consumers=1,blocks_m=2,tile_n=64,stages=2,cluster_m=1",
-                               "variant=wgmma,consumers=2,tile_n=192,stages=2,group=2,cluster_m=1",
-                               "variant=wgmma,consumers=2,tile_n=256,stages=2,cluster_m=2"};
-  std::vector<test::Case> cases;
-  for (int i = 0; i < 24; ++i) {
-    const bool tensor_cores = i % 2 == 0;
-    const int ta = i / 2 % 3 == 2, tb = i / 2 % 3 == 0;
-    int m = any(1, 300), n = any(1, 300), k = any(1, 200), pad = any(0, 9);
-    if (tensor_cores) m = (m + 7) / 8 * 8, n = (n + 7) / 8 * 8, k = (k + 7) / 8 * 8, pad = pad / 4 * 8;
-    std::string fields = "m=" + std::to_string(m) + ",n=" + std::to_string(n) + ",k=" + std::to_string(k) + "," +
-                         dtypes[tensor_cores ? 1 + i / 2 % 4 : i / 2 % 5];
-    fields += ",transpose_a=" + std::to_string(ta) + ",transpose_b=" + std::to_string(tb);
-    fields += ",a_row_stride=" + std::to_string((ta ? m : k) + pad) + ",c_row_stride=" + std::to_string(n + pad);
-    for (const char* option : {"accumulate", "factor", "row_factors", "bias"})
-      if (any(0, 2) == 0) fields += std::string(",") + option + "=1";
-    cases.push_back(test::case_of(
-        "matmul", fields, device.info(),
-        tensor_cores ? wgmma[i / 2 % std::size(wgmma)] : (i % 4 == 1 ? "variant=simt,tile=32,tile_k=8" : "variant=simt")));
-  }
-  std::vector<CompileRequest> requests;
-  for (const test::Case& c : cases)
-    requests.push_back({"matmul.cu", render(*c.op().parse(c.problem), c.config), device.info().arch});
-  const auto modules = device.load_all(compiler.compile_many(requests));
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    const test::Case& c = cases[i];
-    const ParsedProblemPtr problem = c.op().parse(c.problem);
-    const Executable executable(device, modules[i], problem->launch_plan(c.config, device.info()));
-    const CheckResult result = verify(*problem, executable, device, 3);
-    EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
-  }
 }
 
 TEST(MatmulNvrtc, CompilesForEveryArchitectureWithoutSpills) {

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <memory>
-#include <set>
 
 #include "tests/support/host_kernels.h"
 #include "tests/templates/softmax/launches.h"
@@ -25,58 +24,6 @@ class SoftmaxHost : public test::HostKernels {
     return errors;
   }
 };
-
-// An input whose row stride is 0 is one row that every row of the result reads.
-TEST_F(SoftmaxHost, BroadcastInputsInEveryVariant) {
-  std::vector<Case> cases;
-  std::uint64_t seed = 5;
-  std::set<std::string> variants;
-  for (const std::string_view op : test::softmax_ops)
-    for (const char* shape : {"cols=33", "cols=64,dtype=bf16", "cols=1000,dtype=f16,out_dtype=f32", "cols=2503"})
-      for (const char* strides :
-           op.ends_with("backward")
-               ? std::array{"dy_row_stride=0", "dy_row_stride=0,y_row_stride=0", "y_row_stride=0"}
-               : std::array{"x_row_stride=0", "x_row_stride=0,x_alignment=4", "x_row_stride=0,causal=1"}) {
-        const Problem problem = test::normalized(op, "rows=5," + std::string(shape) + "," + strides);
-        if (problem.fields.integer("cols") == 2503) {  // too short for the search space of these two
-          for (const char* variant : {"variant=split", "variant=cluster"}) cases.push_back(case_of(problem, variant));
-          variants.insert({"split", "cluster"});
-        }
-        for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) {
-          cases.push_back({problem, config});
-          variants.insert(config.variant());
-        }
-      }
-  for (const char* variant : {"warp", "block", "cluster", "grid", "two_pass", "split"})
-    EXPECT_TRUE(variants.contains(variant)) << variant << " was never tried";
-  verify_float32(cases);
-}
-
-TEST_F(SoftmaxHost, EdgeProblemsInEveryVariant) {
-  std::vector<Case> cases;
-  std::uint64_t seed = 11;
-  std::set<std::string> variants;
-  for (const Problem& problem : test::edge_problems(19))
-    for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) {
-      cases.push_back({problem, config});
-      variants.insert(problem.op + " " + config.variant());
-    }
-  for (const std::string_view op : test::softmax_ops)
-    for (const char* variant : {"warp", "block", "cluster", "grid", "two_pass"})
-      EXPECT_TRUE(variants.contains(std::string(op) + " " + variant)) << op << " " << variant;
-  EXPECT_TRUE(variants.contains("softmax_backward hybrid"));
-  const test::LargestErrors errors = verify_float32(cases);
-  // The check found real rounding errors.
-  for (const std::string_view op : test::softmax_ops) EXPECT_GT(errors.float32(op), 0.3) << op;
-}
-
-TEST_F(SoftmaxHost, EveryOptionInEveryVariant) {
-  std::vector<Case> cases;
-  std::uint64_t seed = 500;
-  for (const Problem& problem : test::option_problems(19))
-    for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) cases.push_back({problem, config});
-  verify_float32(test::covering(cases));
-}
 
 TEST_F(SoftmaxHost, AllGeometriesOfOneShape) {
   // Cache hints have no effect on the host, so test one combination of hints per geometry.
@@ -164,20 +111,6 @@ TEST_F(SoftmaxHost, ClustersOfOtherArchitectures) {
       for (const char* blocks : {"2", "4"})
         cases.push_back(test::case_of(op, fields, device_.info(), std::string("variant=cluster,blocks_per_row=") + blocks));
   verify_all(cases);
-}
-
-TEST_F(SoftmaxHost, LongRowsWithMasks) {
-  std::vector<Case> cases;
-  const char* const shape = "rows=15,cols=20011,dtype=f16,out_dtype=f32,";
-  const char* const options = "scale=0.125,causal=1,valid_cols=1,valid_cols_group=2,safe=1";
-  std::size_t turn = 0;
-  for (const std::string_view op : test::softmax_ops)
-    for (const char* config : {"variant=hybrid", "variant=cluster", "variant=grid", "variant=split", "variant=two_pass"}) {
-      const bool add = turn++ % 2 == 0 && !op.ends_with("backward");
-      cases.push_back(case_of(
-          op, std::string(shape) + options + (add ? ",mask=add,mask_dtype=f32,mask_inner=5" : ",mask=keep"), config));
-    }
-  verify_float32(cases);
 }
 
 // Groups of a cooperative grid process several rows, each with an exchange of tags; some vectors are in shared memory. With

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "tests/support/host_kernels.h"
 #include "tests/templates/softmax/launches.h"
 #include "tests/templates/softmax/strided_cases.h"
@@ -22,23 +20,6 @@ class StridedSoftmaxHost : public test::HostKernels {
     return errors;
   }
 };
-
-TEST_F(StridedSoftmaxHost, EveryLayoutInEveryVariant) {
-  std::vector<Case> cases;
-  std::set<std::string> variants;
-  std::uint64_t seed = 21;
-  for (const Problem& problem : test::strided_problems(19))
-    for (const Config& config : test::sample_space(problem, device_.info(), 1, seed++)) {
-      cases.push_back({problem, config});
-      variants.insert(problem.op + " " + config.variant());
-    }
-  for (const std::string_view op : test::softmax_ops)
-    for (const char* variant : {"resident", "cluster", "two_pass", "split"})
-      EXPECT_TRUE(variants.contains(std::string(op) + " " + variant)) << op << " " << variant;
-  const test::LargestErrors errors = verify_float32(test::covering(cases));
-  // The check found real rounding errors.
-  for (const std::string_view op : test::softmax_ops) EXPECT_GT(errors.float32(op), 0.3) << op;
-}
 
 // One warp, several warps per lane group, groups of lanes within a warp, more members than columns, and blocks whose last
 // lanes have no positions.

@@ -37,14 +37,6 @@ class StagedHost : public test::HostKernels {
   }
 };
 
-TEST_F(StagedHost, EveryWidth) {
-  const std::vector<Case> cases = test::staged_widths(device_.info());
-  EXPECT_GT(cases.size(), 130U);
-  expect_passed(cases);
-}
-
-TEST_F(StagedHost, EveryOption) { expect_passed(test::covering(test::staged_options(device_.info()))); }
-
 // One lane for each row loads the target and stores the loss: ignored and invalid targets, rows that do not fill a block.
 TEST_F(StagedHost, LossesOfEveryGeometry) {
   const std::vector<Case> cases = test::staged_losses(device_.info());
