@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "templates/row_program/shipped_op.h"
@@ -296,6 +297,11 @@ class Drawing {
   void draw_config(RandomCase& made) {
     if (chance_.with(0.3)) return;
     if (chance_.with(0.3) && draw_variant(made)) return;
+    if (chance_.with(0.1))  // the kernel of a bucket of widths; others with its source have other widths
+      if (const std::optional<Config> capacity = parsed_->capacity_config(device_)) {
+        made.config = *capacity;
+        return;
+      }
     const std::vector<Config> space = parsed_->search_space(device_, Effort::full);
     if (space.empty()) return;
     std::set<std::string> variants;

@@ -59,13 +59,6 @@ TEST_F(CapacityHost, BucketEndsInEveryVariant) {
   EXPECT_LT(verify_shared(cases), cases.size() / 3) << "kernels are not shared";
 }
 
-// The host executor also reports unaligned accesses.
-TEST_F(CapacityHost, RandomWidthsInTheConfigurationsOfAGpu) {
-  const DeviceInfo gpu = generic_device(parse_arch("sm_90a"));
-
-  for (const std::int64_t rows : {16384, 32}) verify_shared(test::random_widths(gpu, rows, 100000, 2));
-}
-
 TEST_F(CapacityHost, FewLongRowsInTheConfigurationsOfAGpu) {
   const DeviceInfo gpu = generic_device(parse_arch("sm_90a"));
 
@@ -131,16 +124,6 @@ TEST_F(CapacityHost, GivesTheBitsOfTheExactKernelWithTheSameConfiguration) {
     else
       EXPECT_TRUE(memory == before) << c.text();
   });
-}
-
-TEST_F(CapacityHost, RaggedRows) { verify_shared(test::ragged_widths(device_.info())); }
-
-TEST_F(CapacityHost, RowPrograms) {
-  const std::vector<Case> cases = test::program_widths(device_.info());
-  std::set<std::string> variants;
-  for (const Case& c : cases) variants.insert(c.config.variant());
-  EXPECT_EQ(variants, (std::set<std::string>{"block", "cluster", "grid", "hybrid", "persistent", "two_pass", "warp"}));
-  EXPECT_LT(verify_shared(cases), cases.size() / 2) << "kernels are not shared";
 }
 
 // What a GPU verifies: by_kernel() expects that a kernel's cases have one source.

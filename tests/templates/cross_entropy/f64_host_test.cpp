@@ -40,18 +40,6 @@ TEST_F(CrossEntropyF64Host, EveryVariant) {
   verify(cases);
 }
 
-// Kernels for every width of a bucket.
-TEST_F(CrossEntropyF64Host, Capacity) {
-  std::vector<Case> cases;
-  for (const char* fields : {"rows=25,cols=37,dtype=f64,gradient=separate,reduction=none",
-                             "rows=25,cols=1000,dtype=f64,label_smoothing=0.1,gradient=in_place,argmax=1",
-                             "rows=25,cols=3001,dtype=f64,nll=1,reduction=none"}) {
-    const Problem problem = test::normalized("cross_entropy", fields);
-    cases.push_back({problem, *find_op("cross_entropy").parse(problem)->capacity_config(device_.info())});
-  }
-  verify(cases);
-}
-
 // More rows than one block reduces.
 TEST_F(CrossEntropyF64Host, ReducesManyRows) {
   std::vector<Case> cases;

@@ -87,24 +87,6 @@ TEST_F(RowProgramF64Host, SumsOfOneElement) {
   verify_all(cases);
 }
 
-// Kernels for every width of a bucket, rows that are not vector-aligned, outputs that overwrite inputs.
-TEST_F(RowProgramF64Host, CapacityAlignmentsAndOverwriting) {
-  std::vector<Case> cases;
-  for (const char* name : {"rms_norm", "softmax", "top_scatter", "layer_norm"}) {
-    const std::string& text = test::row_program_text(name);
-    for (const char* fields : {"rows=19,cols=37,dtype=f64", "rows=19,cols=1000,dtype=f64", "rows=9,cols=3001,dtype=f64"}) {
-      const Problem problem = test::row_program_problem(text, fields);
-      cases.push_back({problem, *find_op("row_program").parse(problem)->capacity_config(device_.info())});
-    }
-    for (const char* fields : {"rows=19,cols=100,dtype=f64,alignments=x=8;y=8",
-                               "rows=19,cols=101,dtype=f64,row_strides=x=103", "rows=19,cols=101,dtype=f64,in_place=y=x"})
-      for (Case& c : test::row_program_cases(text, fields, device_.info(), {"variant=block", "variant=two_pass"}))
-        cases.push_back(std::move(c));
-  }
-  EXPECT_GE(cases.size(), 30U);
-  verify_all(cases);
-}
-
 /// What a kernel might compute in float32 by mistake.
 enum class Mutation { none, input, eps, sum, constant, rounding_twice };
 

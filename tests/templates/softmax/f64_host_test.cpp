@@ -45,17 +45,6 @@ TEST_F(SoftmaxF64Host, EveryVariantOfEveryOperation) {
   verify(cases);
 }
 
-// Kernels for every width of a bucket.
-TEST_F(SoftmaxF64Host, Capacity) {
-  std::vector<Case> cases;
-  for (const std::string_view op : test::softmax_ops)
-    for (const char* fields : {"rows=19,cols=37,dtype=f64", "rows=19,cols=1000,dtype=f64", "rows=19,cols=3001,dtype=f64"}) {
-      const Problem problem = test::normalized(op, fields);
-      cases.push_back({problem, *find_op(op).parse(problem)->capacity_config(device_.info())});
-    }
-  verify(cases);
-}
-
 TEST(SoftmaxF64, AllowsNoOtherDtypesWithIt) {
   const auto error_of = [](std::string_view op, const char* fields) -> std::string {
     try {
