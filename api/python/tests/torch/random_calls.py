@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import random_caches
+import random_fronts
 import torch
 from random_draws import Call, Draw
 
@@ -325,6 +326,7 @@ def _varlen(draw: Draw) -> Call:
 CALLS = [
     *(_softmax, _cross_entropy, _cross_entropy, _linear_cross_entropy, _norm, _shipped, _attention, _attention, _varlen),
     *(random_caches.paged_attention, random_caches.kv_append),
+    *(random_fronts.sdpa, random_fronts.flex_attention, random_fronts.row_program),
 ]
 
 
@@ -332,6 +334,7 @@ def run(seed: int) -> str:
     """Run the call of a seed and compare; return what it was. Raises AssertionError with that text."""
     draw = Draw(seed)
     call, mode = draw.choice(CALLS)(draw), draw.choice(MODES)
+    mode = "eager" if mode == "compile" and not call.compiles else mode
     wanted = [name for name in call.inputs if mode != "no_grad" and draw.maybe(0.8)]
     text = f"{call.text} {mode}, gradients of {wanted}\n  " + "\n  ".join(draw.notes)
     try:

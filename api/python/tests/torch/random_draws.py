@@ -32,6 +32,8 @@ class Call:
     captured: Sequence[str] = ()
     #: Tensors that the function writes, and returns.
     written: Sequence[str] = ()
+    #: Whether torch.compile takes it.
+    compiles: bool = True
 
 
 class Draw(random.Random):
