@@ -275,7 +275,7 @@ def _infer(name: str, arrays: Mapping[str, Any], given: Mapping[str, Any]) -> _c
                 raise InvalidArgument(f"{name}: {array} is given; state what it is: {options or 'no field enables it'}")
             fields.update(ways)
         field, choices = dtype_fields(name).get(array, (None, []))
-        if field is not None:
+        if field is not None and info.dtype in choices:  # otherwise other fields decide, such as mask="keep"
             dtype = {"bool": "u8", "u16": "bf16"}.get(layout["dtype"], layout["dtype"])
             if dtype not in choices:
                 raise InvalidArgument(f"{name}: {array} has elements of {layout['type']}; allowed: {', '.join(choices)}")
