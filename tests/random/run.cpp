@@ -61,6 +61,12 @@ bool Runner::is_quick(const ParsedProblem& problem, const Config& config) const 
     blocks += static_cast<double>(kernel.grid.count());
     threads += static_cast<double>(kernel.grid.count()) * static_cast<double>(kernel.block.count());
   }
+  // Blocks that go on with other rows.
+  const Fields& fields = problem.problem().fields;
+  if (fields.contains("rows") && config.fields.contains("blocks_per_row") && config.fields.contains("threads"))
+    threads = std::max(threads, static_cast<double>(fields.integer("rows")) *
+                                    static_cast<double>(config.fields.integer("threads")) *
+                                    static_cast<double>(config.fields.integer("blocks_per_row")));
   return threads <= max_threads && blocks <= max_blocks;
 }
 

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,10 +30,18 @@ constexpr std::size_t problems_at_once = 12;
 constexpr std::size_t enough_waiting = 60;
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+/// Returns the seconds of processor time that a process has taken; 0: this one.
+double cpu_s(pid_t process) {
+  clockid_t clock{};
+  timespec time{};
+  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 /// What a process is doing, for the parent to read when it crashes.
 struct Slot {
   std::atomic<double> since;  ///< 0: nothing that can hang
+  std::atomic<double> cpu_before;
   std::atomic<bool> drawing;
   std::uint64_t seed;
   char text[6000];
@@ -188,6 +197,7 @@ class Worker {
     slot_.seed = seed_;
     slot_.drawing = drawn == nullptr;
     copy_text(slot_.text, sizeof slot_.text, drawn == nullptr ? what : drawn->text());
+    slot_.cpu_before = cpu_s(0);
     slot_.since = now_s();
   }
 
@@ -362,6 +372,12 @@ SessionResult run_session(const SessionOptions& options) {
     if (child == 0) work(shared, options, number, end);
     workers[child] = number;
   };
+  // On the host a hanging kernel computes; time alone may be that of other processes.
+  const auto hangs = [&](const Slot& slot, pid_t process) {
+    const double since = slot.since, time = since > 0 ? now_s() - since : 0;
+    return time > options.hang_s &&
+           (options.device != "host" || cpu_s(process) - slot.cpu_before > options.hang_s / 2 || time > 10 * options.hang_s);
+  };
   const bool replays = !options.seeds.empty() || !options.cases.empty();
   for (int i = 0; i < std::min(options.jobs, Shared::max_jobs); ++i) start(i);
   while (!workers.empty()) {
@@ -370,8 +386,7 @@ SessionResult run_session(const SessionOptions& options) {
     if (ended <= 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       for (const auto& [pid, number] : workers)
-        if (const double since = shared.slots[number].since; since > 0 && now_s() - since > options.hang_s)
-          kill(pid, SIGKILL);
+        if (hangs(shared.slots[number], pid)) kill(pid, SIGKILL);
       continue;
     }
     const auto found = workers.find(ended);
