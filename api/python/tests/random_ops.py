@@ -9,6 +9,7 @@ contiguous arrays, but for roundings in another order. The kernels of plans are 
 from __future__ import annotations
 
 import random
+import re
 import sys
 from typing import Any
 
@@ -17,14 +18,14 @@ import numpy.typing
 
 import tunesmith
 from tunesmith import _core, ops
-from tunesmith.described import dtype_fields, size_fields
+from tunesmith.described import dtype_fields, enabling, size_fields
 
 Array = numpy.typing.NDArray[Any]
 TYPES = {"f32": "f4", "f64": "f8", "f16": "f2", "bf16": "u2", "u8": "u1", "i8": "i1", "i32": "i4", "i64": "i8"}
 UNITS = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
 LAYOUTS = ["contiguous", "fortran", "stepped", "reversed", "offset", "broadcast"]
-#: Fields of another test: where arrays are the caller's, the same, or read before they are written.
-LEFT_OUT = ("caller_workspace", "in_place", "accumulate")
+#: Fields of other tests: arrays that are the caller's, the same, or read before they are written; a limit.
+LEFT_OUT = ("caller_workspace", "in_place", "accumulate", "memory_bytes")
 OPERATIONS = [name for name in _core.operation_names() if name != "row_program"]
 
 
@@ -51,13 +52,24 @@ def draw_problem(draw: random.Random) -> tuple[str, dict[str, Any], _core.Proble
                 fields[field.name] = draw.choice([1, 2, 3, 8, 16, 24])
             else:
                 fields[field.name] = draw.choice([0.1, 0.5])
-        try:
-            problem = _core.Problem(name, **fields)
-        except ValueError:
+        problem = _repaired(draw, name, fields)
+        if problem is None:
             continue
         arrays = problem.arrays
         if all(one.dtype in TYPES and not one.in_place_of for one in arrays) and sum(one.bytes for one in arrays) < 1 << 18:
             return name, fields, problem
+
+
+def _repaired(draw: random.Random, name: str, fields: dict[str, Any]) -> _core.Problem | None:
+    """Return the problem after fields are removed that errors name; None if that does not help."""
+    while True:
+        try:
+            return _core.Problem(name, **fields)
+        except ValueError as error:
+            named = [field for field in fields if re.search(rf"\b{field}\b", str(error))]
+            if not named:
+                return None
+            del fields[draw.choice(named)]
 
 
 def values(draw: random.Random, generator: numpy.random.Generator, array: _core.Array) -> Array:
@@ -68,7 +80,7 @@ def values(draw: random.Random, generator: numpy.random.Generator, array: _core.
         # Some are divided by, or are logarithms.
         return numpy.abs(generator.standard_normal(shape)).astype(TYPES[array.dtype]) + TYPES_ONE[array.dtype]
     if array.name == "slot_mapping":
-        return numpy.arange(array.shape[0], dtype="i8") - draw.randrange(2)
+        return numpy.where(numpy.arange(array.shape[0]) == draw.randrange(2), 0, -1)
     return numpy.zeros(shape, TYPES[array.dtype])
 
 
@@ -116,6 +128,7 @@ def run(seed: int, engine: tunesmith.Engine) -> str:
             plain_results[array.name] = made
     engine.prepare(problem).launch(*plain)
     inferred = size_fields(name) | {field for array, (field, _) in dtype_fields(name).items() if array in given}
+    inferred -= {field for ways in enabling(name).values() for field, _ in ways}  # such as the size of pages
     options = {field: value for field, value in fields.items() if field not in inferred}
     # By position: a field may have the name of an array.
     inputs = [given.get(array.name) for array in _core.operation_arrays(name, {}) if array.role != "output"]
