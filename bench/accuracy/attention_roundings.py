@@ -50,6 +50,36 @@ def table(title, make, narrow, scale):
         print(f"| {name} | " + " | ".join(f"{e:.1e}" for e in errors(inputs, narrow, rounded, scale)) + " |")
 
 
+def captured(q, k, v, dout, rounded, narrow, scale):
+    """Returns the gradients of bias[k], bias[q - k] and gain in score_mods of one head. P and dS are float32 there."""
+    s = scale * q @ k.T
+    p = np.exp(s - s.max(axis=1, keepdims=True))
+    total = p.sum(axis=1, keepdims=True)
+    o = (narrow(p) if "P in o" in rounded else p) @ v / total
+    delta = ((narrow(o) if "o" in rounded else o) * dout).sum(axis=1, keepdims=True)
+    ds = p / total * (dout @ v.T - delta)
+    if "order" in rounded:  # of float32 additions: the last partial sum of shuffled terms
+        order = np.random.default_rng(1)
+
+        def add(x):
+            return np.add.accumulate(order.permutation(np.ravel(x)).astype(np.float32))[-1]
+    else:
+        add = np.sum
+    n = len(k)
+    diagonals = np.array([add(np.diagonal(ds, i)) for i in range(1 - len(q), n, 5)])
+    return [np.array([add(ds[:, i]) for i in range(0, n, 3)]), diagonals, np.array([add(ds * s)])]
+
+
+def captured_table(title, columns, narrow):
+    print(f"\n{title}\n\n| rounded | bias[k] | bias[q - k] | gain[h] |\n| --- | --: | --: | --: |")
+    heads = [[narrow(np.random.default_rng(4 * h + i).normal(size=(512, columns))) for i in range(4)] for h in range(16)]
+    exact = [np.concatenate(x) for x in zip(*(captured(*head, set(), narrow, columns**-0.5) for head in heads))]
+    for name, rounded in (("o and P in o", {"o", "P in o"}), ("only o", {"o"}), ("only the order of additions", {"order"})):
+        found = [np.concatenate(x) for x in zip(*(captured(*head, rounded, narrow, columns**-0.5) for head in heads))]
+        cells = [np.abs(f - e).mean() / np.abs(e).mean() for f, e in zip(found, exact)]
+        print(f"| {name} | " + " | ".join(f"{cell:.1e}" for cell in cells) + " |")
+
+
 def main():
     def normal(rows, columns):
         return lambda g: [g.normal(size=(n, columns)) for n in (rows, rows, rows, rows)]
@@ -60,6 +90,7 @@ def main():
                   columns**-0.5)
         table(f"{name}, head_dim 8, 3 queries and 6 keys, inputs from -9 to 9 (a sample of PyTorch's tests)",
               lambda g: [g.uniform(-9, 9, size=(n, 8)) for n in (3, 6, 6, 3)], narrow, 8**-0.5)
+        captured_table(f"{name}, head_dim 64, 512 queries and keys, gradients of what a score_mod reads", 64, narrow)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <random>
 #include <set>
 
+#include "core/utf8.h"
 #include "tests/cache/fixture.h"
 #include "tests/support/torture.h"
 
@@ -112,6 +113,7 @@ class CacheDamage : public CacheTest {
     }
     std::set<std::string> distinct(warnings.begin(), warnings.end());
     EXPECT_EQ(distinct.size(), warnings.size()) << "each warning is given once";
+    for (const std::string& warning : warnings) EXPECT_EQ(printable(warning), warning) << "it quotes the file's bytes";
     Cache next(options(path));
     EXPECT_NO_THROW(next.find_record(sample_key(4096)));
   }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "templates/row_program/shipped_op.h"
@@ -206,7 +207,8 @@ class Drawing {
     if (least == unlimited) least = -2;
     if (facts.zero_too && chance_.with(0.2)) return 0;
     const bool extent = extents().contains(field.name);
-    const std::int64_t bound = std::min(most, least + sizes_.longest);
+    // Few are much longer: rows of many vectors, next to which there is room for few rows.
+    const std::int64_t bound = std::min(most, least + (chance_.with(0.08) ? 20 * sizes_.longest : sizes_.longest));
     std::int64_t value = least;
     switch (chance_.below(12)) {
       case 0: break;
@@ -310,6 +312,11 @@ class Drawing {
   void draw_config(RandomCase& made) {
     if (chance_.with(0.3)) return;
     if (chance_.with(0.3) && draw_variant(made)) return;
+    if (chance_.with(0.1))  // the kernel of a bucket of widths; others with its source have other widths
+      if (const std::optional<Config> capacity = parsed_->capacity_config(device_)) {
+        made.config = *capacity;
+        return;
+      }
     const std::vector<Config> space = parsed_->search_space(device_, Effort::full);
     if (space.empty()) return;
     std::set<std::string> variants;

@@ -2,8 +2,10 @@
 //   random_problems [--device host|cuda] [--minutes M] [--run N] [--jobs J] [--op NAME] [--large] [--check-only]
 //                   [--all-candidates] [--candidates N] [--no-shrink] [--missing] [--hang SECONDS]
 //   random_problems [--device host|cuda] --seed N | --case LINE | --cases FILE
+//   random_problems [--device host|cuda] [--minutes M] --mutations FILE
 // --run: the seeds of all problems follow from it; without it, a fresh one is printed. Ends with status 1 if a problem
-// failed.
+// failed. --mutations: looks, for M minutes each, for a problem that fails with a mutation of the kernels' source; ends with
+// status 1 if one is not found.
 
 #include <algorithm>
 #include <chrono>
@@ -12,9 +14,51 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/random/chance.h"
 #include "tests/random/session.h"
+
+namespace tunesmith::test {
+namespace {
+
+/// Reads lines such as "softmax | row.first | 0": an operation, a text of its kernels, and another text.
+std::vector<std::pair<std::string, SourceChange>> mutations_in(const std::string& path) {
+  std::vector<std::pair<std::string, SourceChange>> mutations;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const std::string bar = " | ";
+    const std::size_t first = line.find(bar), second = line.find(bar, first + 1);
+    if (line.starts_with('#') || second == std::string::npos) continue;
+    mutations.push_back({line.substr(0, first),
+                         {line.substr(first + bar.size(), second - first - bar.size()), line.substr(second + bar.size())}});
+  }
+  return mutations;
+}
+
+/// Returns the number of mutations that no problem finds.
+int look_for(const std::vector<std::pair<std::string, SourceChange>>& mutations, SessionOptions options) {
+  int missed = 0;
+  options.until_failure = true;
+  options.shrink = false;
+  for (const auto& [op, mutation] : mutations) {
+    options.op = op;
+    options.mutation = mutation;
+    const SessionResult result = run_session(options);
+    const bool compiles = result.texts.empty() || !result.texts[0].starts_with("compile_failed");
+    const bool found = result.failures > 0 && compiles;
+    std::printf("%s after %lld kernels of %s: '%s' instead of '%s'\n",
+                found ? "found" : (compiles ? "NOT FOUND" : "DOES NOT COMPILE"), static_cast<long long>(result.kernels),
+                op.c_str(), mutation.to.c_str(), mutation.from.c_str());
+    if (!found) ++missed;
+  }
+  std::printf("random_problems: %d of %zu mutations were not found\n", missed, mutations.size());
+  return missed;
+}
+
+}  // namespace
+}  // namespace tunesmith::test
 
 int main(int count, char** arguments) {
   using namespace tunesmith::test;
@@ -22,6 +66,7 @@ int main(int count, char** arguments) {
   options.jobs = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   options.run = mixed(static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()), "run");
   bool replays = false;
+  std::string mutations;
   for (int i = 1; i < count; ++i) {
     const std::string flag = arguments[i];
     const auto value = [&]() -> std::string {
@@ -49,7 +94,9 @@ int main(int count, char** arguments) {
       std::ifstream file(value());
       for (std::string line; std::getline(file, line);)
         if (!line.empty() && line[0] != '#') options.cases.push_back(line);
-    } else if (flag == "--large")
+    } else if (flag == "--mutations")
+      mutations = value();
+    else if (flag == "--large")
       options.large = true;
     else if (flag == "--check-only")
       options.check_only = true;
@@ -67,6 +114,10 @@ int main(int count, char** arguments) {
       std::fprintf(stderr, "random_problems: unknown argument '%s'\n", flag.c_str());
       return 2;
     }
+  }
+  if (!mutations.empty()) {
+    const auto all = mutations_in(mutations);
+    return all.empty() || look_for(all, options) != 0 ? 1 : 0;
   }
   if (replays && options.cases.empty()) {
     std::printf("random_problems: no cases\n");

@@ -24,7 +24,7 @@ bool same_code(const SourceParts& a, const SourceParts& b) {
 
 }  // namespace
 
-Runner::Runner(const std::string& device) {
+Runner::Runner(const std::string& device, SourceChange mutation) : mutation_(std::move(mutation)) {
   EngineOptions options = EngineOptions::from_environment();
   if (device == "host")
     device_ = std::make_shared<HostDevice>(HostDeviceOptions{.workers = 1, .compiler = {}});
@@ -36,8 +36,21 @@ Runner::~Runner() = default;
 
 const DeviceInfo& Runner::info() const noexcept { return device_->info(); }
 
+const DeviceInfo& Runner::drawn_for(std::uint64_t seed) const noexcept {
+  return on_host() && mixed(seed, "device") % 2 == 0 ? hopper_ : info();
+}
+
 std::shared_ptr<Module> Runner::compile(const ParsedProblem& problem, const Config& config) {
-  return device_->load(compiler_->compile({problem.problem().op + ".cu", render(problem, config), info().arch}));
+  return device_->load(compiler_->compile(request_of(problem, config)));
+}
+
+CompileRequest Runner::request_of(const ParsedProblem& problem, const Config& config) const {
+  CompileRequest made{problem.problem().op + ".cu", render(problem, config), info().arch};
+  const auto& [from, to] = mutation_;
+  if (!from.empty())
+    for (std::size_t at = made.source.find(from); at != std::string::npos; at = made.source.find(from, at + to.size()))
+      made.source.replace(at, from.size(), to);
+  return made;
 }
 
 bool Runner::is_quick(const ParsedProblem& problem, const Config& config) const {
@@ -48,6 +61,12 @@ bool Runner::is_quick(const ParsedProblem& problem, const Config& config) const 
     blocks += static_cast<double>(kernel.grid.count());
     threads += static_cast<double>(kernel.grid.count()) * static_cast<double>(kernel.block.count());
   }
+  // Blocks that go on with other rows.
+  const Fields& fields = problem.problem().fields;
+  if (fields.contains("rows") && config.fields.contains("blocks_per_row") && config.fields.contains("threads"))
+    threads = std::max(threads, static_cast<double>(fields.integer("rows")) *
+                                    static_cast<double>(config.fields.integer("threads")) *
+                                    static_cast<double>(config.fields.integer("blocks_per_row")));
   return threads <= max_threads && blocks <= max_blocks;
 }
 
@@ -55,9 +74,7 @@ void Runner::run(std::vector<Run>& runs, const RunOptions& options, const Starte
   std::vector<std::shared_ptr<Module>> modules(runs.size());
   if (on_host()) try {
       std::vector<CompileRequest> requests;
-      for (const Run& run : runs)
-        requests.push_back(
-            {run.checked.problem->problem().op + ".cu", render(*run.checked.problem, run.checked.config), info().arch});
+      for (const Run& run : runs) requests.push_back(request_of(*run.checked.problem, run.checked.config));
       modules =
           dynamic_cast<HostDevice&>(*device_).load_all(dynamic_cast<const HostCompiler&>(*compiler_).compile_many(requests));
     } catch (const Error&) {  // each alone then

@@ -22,14 +22,22 @@ struct RunOptions {
   bool variants = true;         ///< verifies other values and problems with the same kernel, too
 };
 
+/// Replaces text in the sources of kernels, to see that wrong ones are found.
+struct SourceChange {
+  std::string from, to;
+};
+
 class Runner {
  public:
   /// Opens "host" or "cuda". Throws Error(no_device).
-  explicit Runner(const std::string& device);
+  explicit Runner(const std::string& device, SourceChange mutation = {});
   ~Runner();
 
   const DeviceInfo& info() const noexcept;
   bool on_host() const noexcept { return info().kind == DeviceInfo::Kind::host; }
+  /// Returns the device whose configurations a seed draws: on the host every second time a GPU, since searches of the host
+  /// leave out kernels that take long to emulate.
+  const DeviceInfo& drawn_for(std::uint64_t seed) const noexcept;
 
   struct Run {
     RandomCase random_case;  ///< after a failure: what failed, which may have other values and sizes than what was drawn
@@ -54,7 +62,10 @@ class Runner {
                               const Started& started);
   std::string verify_candidates(Run& run, const RunOptions& options);
   std::shared_ptr<Module> compile(const ParsedProblem& problem, const Config& config);
+  CompileRequest request_of(const ParsedProblem& problem, const Config& config) const;
 
+  const SourceChange mutation_;
+  const DeviceInfo hopper_ = generic_device(parse_arch("sm_90a"));
   std::shared_ptr<Device> device_;
   std::shared_ptr<Compiler> compiler_;
   bool broken_ = false;

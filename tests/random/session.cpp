@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
@@ -17,7 +18,6 @@
 
 #include "tests/random/chance.h"
 #include "tests/random/coverage.h"
-#include "tests/random/run.h"
 #include "tests/random/shrink.h"
 #include "tunesmith/error.h"
 
@@ -30,10 +30,18 @@ constexpr std::size_t problems_at_once = 12;
 constexpr std::size_t enough_waiting = 60;
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+/// Returns the seconds of processor time that a process has taken; 0: this one.
+double cpu_s(pid_t process) {
+  clockid_t clock{};
+  timespec time{};
+  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 /// What a process is doing, for the parent to read when it crashes.
 struct Slot {
   std::atomic<double> since;  ///< 0: nothing that can hang
+  std::atomic<double> cpu_before;
   std::atomic<bool> drawing;
   std::uint64_t seed;
   char text[6000];
@@ -127,13 +135,17 @@ class Pool {
 class Worker {
  public:
   Worker(Shared& shared, const SessionOptions& options, int number, double end)
-      : shared_(shared), options_(options), slot_(shared.slots[number]), end_(end), runner_(options.device) {}
+      : shared_(shared),
+        options_(options),
+        slot_(shared.slots[number]),
+        end_(end),
+        runner_(options.device, options.mutation) {}
 
   void run() {
     const std::size_t batch = runner_.on_host() ? problems_at_once : 1;
-    while (now_s() < end_ && !runner_.broken()) {
+    while (goes_on() && !runner_.broken()) {
       std::vector<Runner::Run> runs;
-      while (runs.size() < batch && now_s() < end_) {
+      while (runs.size() < batch && goes_on()) {
         if (std::optional<Runner::Run> drawn = draw_one()) runs.push_back(std::move(*drawn));
         if (options_.check_only) break;
       }
@@ -157,6 +169,8 @@ class Worker {
   }
 
  private:
+  bool goes_on() const { return now_s() < end_ && !(options_.until_failure && shared_.failures > 0); }
+
   const Sizes& sizes() const { return options_.large ? large_sizes : small_sizes; }
 
   /// Checks a seed or a case. Returns nothing if it cannot run.
@@ -166,7 +180,7 @@ class Worker {
     RandomCase drawn;
     if (seeded) {
       enter("drawing", nullptr);
-      drawn = draw(seed_, sizes(), runner_.info());
+      drawn = draw(seed_, sizes(), runner_.drawn_for(seed_));
     } else {
       drawn = RandomCase::parse(options_.cases[i - options_.seeds.size()]);
     }
@@ -183,6 +197,7 @@ class Worker {
     slot_.seed = seed_;
     slot_.drawing = drawn == nullptr;
     copy_text(slot_.text, sizeof slot_.text, drawn == nullptr ? what : drawn->text());
+    slot_.cpu_before = cpu_s(0);
     slot_.since = now_s();
   }
 
@@ -204,7 +219,7 @@ class Worker {
     const std::size_t index = op_index(op);
     // Rare pairs wait until common ones are covered; then there is time for more problems.
     const int count = options_.check_only || pool_.size(index) < enough_waiting ? options_.candidates : 1;
-    for (int i = 0; i < count && now_s() < end_; ++i) draw_candidate(op);
+    for (int i = 0; i < count && goes_on(); ++i) draw_candidate(op);
     std::optional<Candidate> best = pool_.take(index, shared_.pairs);
     if (!best) return std::nullopt;
     shared_.pairs.add(PairSets::taken, index, best->classes);
@@ -236,7 +251,7 @@ class Worker {
     RandomCase drawn;
     try {
       enter("drawing", nullptr);
-      drawn = draw(seed_, sizes(), runner_.info());
+      drawn = draw(seed_, sizes(), runner_.drawn_for(seed_));
     } catch (const std::exception& error) {
       return report(shared_, options_, seed_, "(while drawing)", error.what());
     }
@@ -312,14 +327,15 @@ void print_coverage(const Shared& shared) {
 }
 
 /// Prints which fields have pairs that were drawn and did not run.
-void print_missing(const Shared& shared, const SessionOptions& options, const DeviceInfo& device) {
+void print_missing(const Shared& shared, const SessionOptions& options) {
+  const Runner runner(options.device);
   std::map<std::string, std::map<std::string, std::set<std::string>>> missing;  // op -> fields -> classes
   const std::uint64_t drawn = std::min<std::uint64_t>(shared.next, 40'000);
   for (std::uint64_t i = 0; i < drawn; ++i) try {
       const std::uint64_t seed = mixed(options.run, i);
-      const RandomCase random_case = draw(seed, options.large ? large_sizes : small_sizes, device);
+      const RandomCase random_case = draw(seed, options.large ? large_sizes : small_sizes, runner.drawn_for(seed));
       const ParsedProblemPtr problem = find_op(random_case.problem.op).parse(random_case.problem);
-      const Config config = problem->complete_config(device, random_case.config);
+      const Config config = problem->complete_config(runner.info(), random_case.config);
       const std::vector<std::string> names = class_names(random_case, *problem, config);
       const std::vector<std::uint64_t> classes = classes_of(random_case, *problem, config);
       const std::size_t op = op_index(problem->op());
@@ -356,6 +372,12 @@ SessionResult run_session(const SessionOptions& options) {
     if (child == 0) work(shared, options, number, end);
     workers[child] = number;
   };
+  // On the host a hanging kernel computes; time alone may be that of other processes.
+  const auto hangs = [&](const Slot& slot, pid_t process) {
+    const double since = slot.since, time = since > 0 ? now_s() - since : 0;
+    return time > options.hang_s &&
+           (options.device != "host" || cpu_s(process) - slot.cpu_before > options.hang_s / 2 || time > 10 * options.hang_s);
+  };
   const bool replays = !options.seeds.empty() || !options.cases.empty();
   for (int i = 0; i < std::min(options.jobs, Shared::max_jobs); ++i) start(i);
   while (!workers.empty()) {
@@ -364,8 +386,7 @@ SessionResult run_session(const SessionOptions& options) {
     if (ended <= 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       for (const auto& [pid, number] : workers)
-        if (const double since = shared.slots[number].since; since > 0 && now_s() - since > options.hang_s)
-          kill(pid, SIGKILL);
+        if (hangs(shared.slots[number], pid)) kill(pid, SIGKILL);
       continue;
     }
     const auto found = workers.find(ended);
@@ -381,7 +402,8 @@ SessionResult run_session(const SessionOptions& options) {
       report(shared, options, slot.seed, slot.text, "ends with status " + std::to_string(WEXITSTATUS(status)));
     }
     // A worker that ends early leaves the rest to another one.
-    const bool more = replays ? shared.next < options.seeds.size() + options.cases.size() : now_s() < end;
+    const bool more = replays ? shared.next < options.seeds.size() + options.cases.size()
+                              : now_s() < end && !(options.until_failure && shared.failures > 0);
     if (more && (WIFSIGNALED(status) || WEXITSTATUS(status) == 0 || replays)) start(number);
   }
   SessionResult result{shared.drawn, shared.invalid, shared.kernels, shared.launches, shared.failures, {}};
@@ -389,8 +411,8 @@ SessionResult run_session(const SessionOptions& options) {
     result.texts.push_back(std::string(shared.failed_texts[i]) + "\n  " + shared.failed_cases[i]);
     if (options.shrink && i < 4) std::printf("  smaller: %s\n", shrunk(shared.failed_cases[i], options.device).c_str());
   }
-  if (!replays && !options.check_only) print_coverage(shared);
-  if (!replays && options.missing) print_missing(shared, options, Runner(options.device).info());
+  if (!replays && !options.check_only && !options.until_failure) print_coverage(shared);
+  if (!replays && options.missing) print_missing(shared, options);
   munmap(memory, sizeof(Shared));
   return result;
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/random/run.h"
+
 namespace tunesmith::test {
 
 struct SessionOptions {
@@ -19,6 +21,8 @@ struct SessionOptions {
   bool check_only = false;             ///< compile and run nothing
   bool large = false;                  ///< large_sizes instead of small_sizes
   bool all_candidates = false;
+  SourceChange mutation{};     ///< of all kernels
+  bool until_failure = false;  ///< end with the first failure
   bool shrink = true;
   bool missing = false;  ///< print which pairs did not run
   int candidates = 12;   ///< problems that are drawn and checked for each that runs

@@ -142,6 +142,17 @@ def test_an_array_that_several_fields_enable_needs_one_of_them(random: numpy.ran
         ops.softmax.problem({"x": x, "mask": x})
 
 
+def test_a_mask_of_truth_values(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
+    x, mask = random.standard_normal((4, 24), dtype=numpy.float32), random.random((4, 24)) < 0.6
+    exact = softmax(numpy.where(mask, x, -numpy.inf))
+    y = ops.softmax(x, mask, mask="keep", engine=engine)
+    numpy.testing.assert_allclose(y, exact, rtol=24 * EPS32)
+    dx = ops.softmax_backward(x, y, mask.astype("u1"), mask="keep", engine=engine)
+    numpy.testing.assert_allclose(dx, y * (x - (x * y).sum(-1, keepdims=True)), atol=24 * 4 * EPS32)
+    with pytest.raises(ValueError, match="mask holds f32; expected u8"):
+        ops.softmax(x, x, mask="keep", engine=engine)
+
+
 def test_in_place(engine: tunesmith.Engine, random: numpy.random.Generator) -> None:
     x = random.standard_normal((4, 24), dtype=numpy.float32)
     exact = softmax(x)

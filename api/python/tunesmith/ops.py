@@ -145,10 +145,12 @@ class Operation:
 
 
 def _lies_as(array: _core.Array, value: Any) -> bool:
-    """Whether a value, if there is one, lies in memory as an array of a problem."""
+    """Whether a value, if there is one, lies in memory as an array of a problem, and is aligned as it is."""
     if value is None or hasattr(value, "__cuda_array_interface__"):
         return True  # what launches the plan checks the rest
     layout = _core.layout(value, array.name)
+    if array.bytes and layout["address"] % array.alignment:
+        return False
     if len(array.shape) != len(layout["shape"]):
         return _is_contiguous(value)
     return _has_strides(layout, array.strides)
@@ -278,7 +280,7 @@ def _infer(name: str, arrays: Mapping[str, Any], given: Mapping[str, Any]) -> _c
                 raise InvalidArgument(f"{name}: {array} is given; state what it is: {options or 'no field enables it'}")
             fields.update(ways)
         field, choices = dtype_fields(name).get(array, (None, []))
-        if field is not None:
+        if field is not None and info.dtype in choices:  # otherwise other fields decide, such as mask="keep"
             dtype = {"bool": "u8", "u16": "bf16"}.get(layout["dtype"], layout["dtype"])
             if dtype not in choices:
                 raise InvalidArgument(f"{name}: {array} has elements of {layout['type']}; allowed: {', '.join(choices)}")

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstring>
 #include <numbers>
-#include <set>
 
 #include "core/half.h"
 #include "templates/attention/settings.h"
@@ -29,70 +28,6 @@ class AttentionHost : public test::OptimizedHostKernels {
     return test::case_of("attention", fields, device_.info(), config);
   }
 };
-
-TEST_F(AttentionHost, EveryProblemInEveryVariant) {
-  std::vector<Case> cases = test::attention_cases(test::attention_problems(false), device_.info(), 0, 7);
-  std::set<std::string> variants;
-  for (const Case& c : cases) variants.insert(c.config.variant());
-  EXPECT_EQ(variants, (std::set<std::string>{"simt", "mma", "split"}));
-  verify_covering(cases);
-}
-
-// The problems that are float32 above, in 16 bits on tensor cores.
-TEST_F(AttentionHost, TensorCoresOnEveryOtherProblem) {
-  const std::vector<Problem> seen = test::attention_problems(false);
-  std::vector<Case> cases;
-  for (const Problem& problem : test::attention_problems(true)) {
-    if (std::ranges::find(seen, problem) != seen.end()) continue;
-    const Config config = find_op("attention").parse(problem)->default_config(device_.info());
-    EXPECT_EQ(config.variant(), "mma");
-    cases.push_back({problem, config});
-  }
-  EXPECT_GT(cases.size(), 5U);
-  verify_covering(cases);
-}
-
-// Head dims that are not multiples of a vector, tile or swizzle, with configurations from the whole search space.
-TEST_F(AttentionHost, TensorCoresFarFromTheDefault) {
-  std::vector<Case> cases;
-  std::set<std::int64_t> warps, stages, tiles_kv, rows, held;
-  std::uint64_t seed = 1;
-  for (const char* fields :
-       {"seq_q=70,seq_kv=131,head_dim=40,heads=2,causal=bottom-right,dtype=f16", "seq_q=70,seq_kv=131,head_dim=8,dtype=bf16",
-        "seq_q=129,seq_kv=127,head_dim=24,dtype=f16,causal=top-left,window_left=40",
-        "seq_q=128,seq_kv=128,head_dim=72,head_dim_v=104,heads=2,kv_heads=1,dtype=bf16,softcap=20,alibi=1",
-        "seq_q=60,seq_kv=90,head_dim=104,head_dim_v=40,batch=4,varlen=1,total_q=100,total_kv=200,dtype=f16,sinks=1",
-        "seq_q=33,seq_kv=65,head_dim=256,head_dim_v=24,dtype=f16,window_right=3,q_alignment=2,k_alignment=4,v_alignment=8",
-        "seq_q=65,seq_kv=49,head_dim=16,head_dim_v=256,dtype=bf16,causal=bottom-right,o_alignment=2"}) {
-    const Problem problem = test::normalized("attention", fields);
-    for (Config& config : test::sample_space(problem, device_.info(), 6, seed++)) {
-      if (config.variant() != "mma") continue;
-      const auto field = [&](const char* name) { return config.fields.integer(name); };
-      warps.insert(field("warps"));
-      stages.insert(field("stages"));
-      tiles_kv.insert(field("tile_kv"));
-      rows.insert(field("tile_q") / field("warps"));
-      held.insert(field("q_in_registers"));
-      cases.push_back({problem, std::move(config)});
-    }
-  }
-  EXPECT_GE(warps.size(), 4U);
-  EXPECT_EQ(stages, (std::set<std::int64_t>{1, 2, 3}));
-  EXPECT_GE(tiles_kv.size(), 4U);
-  EXPECT_EQ(rows, (std::set<std::int64_t>{16, 32}));
-  EXPECT_EQ(held, (std::set<std::int64_t>{0, 1}));
-  verify_covering(cases);
-}
-
-TEST_F(AttentionHost, WholeSearchSpaceOfOneShape) {
-  const Problem problem =
-      test::normalized("attention", "seq_q=70,seq_kv=131,head_dim=40,heads=2,causal=bottom-right,dtype=f32");
-  std::vector<Case> cases;
-  for (const Config& config : find_op("attention").parse(problem)->search_space(device_.info(), Effort::full))
-    cases.push_back({problem, config});
-  ASSERT_GT(cases.size(), 10U);
-  verify_covering(cases);
-}
 
 // Verification uses a smaller problem with the same binary. Tests it with every option and with large strides.
 TEST_F(AttentionHost, VerificationProblemHasTheSameSource) {

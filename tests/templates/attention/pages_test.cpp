@@ -45,77 +45,6 @@ class AttentionPaged : public test::OptimizedHostKernels {
   }
 };
 
-// Pages of one key, of less than a K/V tile, of a tile, of several, and of sizes that divide none; rows that fill several
-// vectors for each thread or not, in every kernel that copies rows.
-TEST_F(AttentionPaged, EveryPageSizeInEveryVariant) {
-  std::vector<Case> cases;
-  std::size_t turn = 0;
-  for (const int page_size : {1, 2, 5, 8, 16, 24, 64, 100, 256})
-    for (const char* config :
-         {"variant=split,warps=2,tile_kv=16,splits=1", "variant=split,warps=2,tile_kv=32,splits=3",
-          "variant=split,warps=4,tile_kv=16,cluster=4", "variant=mma,tile_q=16,warps=1,tile_kv=64",
-          "variant=mma,tile_q=32,warps=2,tile_kv=48,stages=2", "variant=simt,tile_q=16,tile_kv=32,threads=64"}) {
-      const char* const dims[] = {"head_dim=64", "head_dim=32,head_dim_v=48", "head_dim=24", "head_dim=128"};
-      const char* const queries[] = {"seq_q=1", "seq_q=3,causal=bottom-right", "seq_q=19,causal=bottom-right"};
-      const bool split = std::string_view(config).starts_with("variant=split");
-      const int max_pages = 290 / page_size + 1;
-      cases.push_back(case_of(
-          paged(std::string("batch=8,heads=4,kv_heads=2,") + dims[turn % 4] + "," + queries[split ? turn % 2 : turn % 3] +
-                    ",layout=" + (turn % 5 < 3 ? "bshd" : "bhsd") + ",dtype=" + (turn % 2 == 0 ? "bf16" : "f16"),
-                page_size, max_pages, max_pages * 3),
-          config));
-      ++turn;
-    }
-  verify_covering(cases);
-}
-
-TEST_F(AttentionPaged, EveryOption) {
-  std::vector<Case> cases;
-  for (const char* fields :
-       {"seq_q=3,causal=bottom-right,window_left=40", "seq_q=4,causal=top-left", "seq_q=2,softcap=15,alibi=1",
-        "seq_q=3,sinks=1,causal=bottom-right", "seq_q=5,window_left=20,window_right=3",
-        // Chunks of prompts next to decoding: packed queries, all of different lengths.
-        "seq_q=7,varlen=1,total_q=30,causal=bottom-right", "seq_q=7,varlen=1,total_q=30,sinks=1,alibi=1,layout=bhsd",
-        // K and V in one array, a page of K before one of V; rows that are aligned to one element only; a table with gaps.
-        "seq_q=1,k_batch_stride=2048,v_batch_stride=2048", "seq_q=2,k_seq_stride=37,k_head_stride=700,k_batch_stride=2001",
-        "seq_q=1,block_table_stride=77"})
-    for (const char* config : {"variant=split,warps=2,tile_kv=16,splits=2", "variant=split,warps=2,tile_kv=16,cluster=2",
-                               "variant=mma,tile_q=16,warps=1,tile_kv=32", "variant=simt,tile_q=16,tile_kv=16,threads=64"})
-      cases.push_back(
-          case_of(paged(std::string("batch=9,heads=4,kv_heads=2,head_dim=32,dtype=bf16,") + fields, 16, 9, 50), config));
-  // float32, which tensor cores do not multiply.
-  cases.push_back(case_of(paged("batch=9,heads=4,seq_q=20,head_dim=40,dtype=f32,causal=bottom-right", 7, 20, 90), ""));
-  verify_all(cases);
-}
-
-// TMA loads parts of pages, full pages, or tiles of a page; the producer is a thread or a warp. Sequences are shorter and
-// longer than a Q tile, and some end within a page.
-TEST_F(AttentionPaged, EveryPageSizeOfWgmma) {
-  std::vector<Case> cases;
-  std::size_t turn = 0;
-  for (const int page_size : {8, 16, 24, 40, 64, 128, 256})
-    for (const char* config : {"variant=wgmma,tile_q=64,tile_kv=64,stages=2", "variant=wgmma,tile_q=128,tile_kv=80,stages=2",
-                               "variant=wgmma,tile_q=128,tile_kv=48,q_stages=1,stages=3,o_slabs=1",
-                               "variant=wgmma,tile_q=128,tile_kv=64,ping_pong=1"})
-      for (const char* queries :
-           {"seq_q=70", "seq_q=133,causal=bottom-right", "seq_q=90,causal=bottom-right,window_left=60,sinks=1",
-            "seq_q=100,varlen=1,total_q=290,causal=bottom-right", "seq_q=66,window_left=30,window_right=9,softcap=15",
-            "seq_q=100,varlen=1,total_q=290,alibi=1"}) {
-        const char* const dims[] = {"head_dim=64", "head_dim=96,head_dim_v=64", "head_dim=128", "head_dim=40"};
-        const int max_pages = 270 / page_size + 1;
-        cases.push_back(
-            case_of(paged(std::string("batch=7,heads=2,kv_heads=1,") + dims[turn % 4] + "," + queries +
-                              ",layout=" + (turn % 5 < 3 ? "bshd" : "bhsd") + ",dtype=" + (turn % 2 == 0 ? "bf16" : "f16"),
-                          page_size, max_pages, max_pages * 3),
-                    config));
-        ++turn;
-      }
-  for (const char* fields : {"seq_q=70,seq_kv=150,causal=bottom-right", "seq_q=70,seq_kv=90,varlen=1,total_q=200,sinks=1"})
-    cases.push_back(case_of(std::string("batch=7,heads=2,head_dim=64,dtype=f16,kv_lengths=1,") + fields,
-                            "variant=wgmma,tile_q=64,tile_kv=48"));
-  verify_covering(cases);
-}
-
 // NaN after the last key reaches no result because values are cleared; each lane has its own part of the tile.
 TEST_F(AttentionPaged, WgmmaMutationsAreDetected) {
   const Case c = case_of(paged("batch=4,heads=2,kv_heads=1,seq_q=70,head_dim=64,dtype=bf16,causal=bottom-right", 16, 9, 40),
@@ -125,18 +54,6 @@ TEST_F(AttentionPaged, WgmmaMutationsAreDetected) {
                          {"to += lane_index() * Boxes::rows * Tiles::row_bytes;", ""},
                          {"place = next_place;", ""}},
                         device_, compiler_);
-}
-
-// Without pages, lengths end within arrays that have an entry of seq_kv positions for each sequence.
-TEST_F(AttentionPaged, LengthsWithoutPages) {
-  std::vector<Case> cases;
-  for (const char* fields : {"seq_q=1,seq_kv=150", "seq_q=4,seq_kv=90,causal=bottom-right,sinks=1",
-                             "seq_q=5,seq_kv=70,varlen=1,total_q=21,causal=bottom-right", "seq_q=3,seq_kv=0"})
-    for (const char* config : {"variant=split,warps=2,tile_kv=16,splits=2", "variant=split,warps=2,tile_kv=16,cluster=2",
-                               "variant=mma,tile_q=16,warps=1,tile_kv=32", "variant=simt,tile_q=16,tile_kv=16,threads=64"})
-      cases.push_back(
-          case_of(std::string("batch=9,heads=4,kv_heads=2,head_dim=64,dtype=f16,kv_lengths=1,") + fields, config));
-  verify_all(cases);
 }
 
 // A mask_mod sees positions of the sequence, not of pages, and its block mask ends with each length.

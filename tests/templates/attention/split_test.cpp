@@ -43,32 +43,6 @@ TEST_F(AttentionSplit, QueriesGroupsAndSplits) {
   verify_covering(cases);
 }
 
-TEST_F(AttentionSplit, EveryOption) {
-  std::vector<Case> cases;
-  std::size_t turn = 0;
-  for (const char* fields :
-       {"seq_q=3,seq_kv=150,heads=8,kv_heads=2,causal=bottom-right", "seq_q=9,seq_kv=150,heads=4,kv_heads=1,causal=top-left",
-        "seq_q=20,seq_kv=11,heads=2,kv_heads=1,causal=bottom-right",  // the first queries see nothing
-        "seq_q=5,seq_kv=200,heads=4,kv_heads=1,window_left=70,causal=bottom-right",
-        "seq_q=12,seq_kv=200,heads=4,kv_heads=2,window_left=3,window_right=4", "seq_q=4,seq_kv=90,heads=3,softcap=15",
-        "seq_q=4,seq_kv=150,heads=6,kv_heads=2,alibi=1", "seq_q=4,seq_kv=150,heads=6,kv_heads=2,sinks=1",
-        "seq_q=20,seq_kv=11,heads=2,kv_heads=1,sinks=1,causal=bottom-right",
-        "seq_q=6,seq_kv=150,heads=6,kv_heads=2,alibi=1,sinks=1,softcap=30,window_left=60,causal=bottom-right,scale=0.2",
-        // Packed: some sequences are empty, some much shorter than the longest.
-        "seq_q=4,seq_kv=150,heads=4,kv_heads=2,batch=9,varlen=1,total_q=14,total_kv=400",
-        "seq_q=4,seq_kv=150,heads=4,kv_heads=2,batch=9,varlen=1,total_q=14,total_kv=400,causal=bottom-right,layout=bhsd,"
-        "sinks=1",
-        "seq_q=1,seq_kv=90,heads=8,kv_heads=1,batch=5,varlen=1,total_q=3,total_kv=170,alibi=1,window_left=50"})
-    for (const char* config : {"tile_kv=16,splits=3", "tile_kv=32,splits=1,warps=2", "tile_kv=16,splits=0,warps=8",
-                               "tile_kv=16,cluster=4,warps=2"})
-      cases.push_back(case_of(std::string(fields) + ",head_dim=16,dtype=" + (turn++ % 2 == 0 ? "bf16" : "f16"), config));
-  // With few keys, a sink that is counted twice, or in an empty split, changes the result visibly.
-  for (const char* keys : {"seq_kv=33", "seq_kv=20,causal=bottom-right", "batch=6,seq_kv=20,varlen=1,total_q=9,total_kv=50"})
-    for (const char* config : {"warps=1,tile_kv=16,splits=3", "warps=1,tile_kv=16,cluster=8"})
-      cases.push_back(case_of(std::string("seq_q=2,heads=4,kv_heads=2,head_dim=16,sinks=1,dtype=f16,") + keys, config));
-  verify_covering(cases);
-}
-
 // Partials that the blocks of a cluster combine: keys for every block, only for the first ones, or fewer for the last ones;
 // rows of several clusters; columns that the number of blocks does not divide, or fewer columns than blocks.
 TEST_F(AttentionSplit, ClustersOfEverySize) {
@@ -95,49 +69,6 @@ TEST_F(AttentionSplit, ClustersOfEverySize) {
     EXPECT_EQ(plan.workspace_bytes, 0);
   }
   verify_covering(cases);
-}
-
-// Head dims that are not multiples of a vector, tile or swizzle; gaps and bases that are aligned to only one element; with
-// configurations from the whole search space.
-TEST_F(AttentionSplit, FarFromTheDefault) {
-  std::vector<Case> cases;
-  std::set<std::int64_t> warps, stages, tiles_kv, rows, splits;
-  std::uint64_t seed = 21;
-  for (const char* fields :
-       {"seq_q=7,seq_kv=331,head_dim=40,heads=8,kv_heads=1,dtype=f16", "seq_q=1,seq_kv=200,head_dim=8,heads=4,dtype=bf16",
-        "seq_q=7,seq_kv=270,head_dim=24,head_dim_v=104,heads=6,kv_heads=2,dtype=f16,causal=bottom-right",
-        "seq_q=1,seq_kv=130,head_dim=256,heads=4,kv_heads=1,dtype=bf16",
-        "seq_q=5,seq_kv=170,head_dim=8,head_dim_v=256,heads=4,kv_heads=1,dtype=f16,sinks=1",
-        "seq_q=3,seq_kv=140,head_dim=72,heads=4,kv_heads=2,dtype=bf16,q_alignment=2,k_alignment=4,v_alignment=8,o_alignment="
-        "2",
-        "seq_q=3,seq_kv=140,head_dim=32,heads=4,kv_heads=2,batch=2,dtype=f16,q_head_stride=37,q_seq_stride=155,"
-        "q_batch_stride=6001,k_seq_stride=100,v_seq_stride=99,v_batch_stride=20001,o_head_stride=36,o_seq_stride=151,"
-        "o_batch_stride=5001"}) {
-    const Problem problem = test::normalized("attention", fields);
-    std::vector<Config> space = test::sample_space(problem, device_.info(), 1000, seed++);
-    std::erase_if(space, [](const Config& config) { return config.variant() != "split"; });
-    ASSERT_GE(space.size(), 6U);
-    // One configuration of each number of rows comes first.
-    std::set<std::int64_t> drawn;
-    std::ranges::stable_partition(
-        space, [&](const Config& config) { return drawn.insert(config.fields.integer("tile_q")).second; });
-    space.resize(6);
-    for (Config& config : space) {
-      const auto field = [&](const char* name) { return config.fields.integer(name); };
-      warps.insert(field("warps"));
-      stages.insert(field("stages"));
-      tiles_kv.insert(field("tile_kv"));
-      rows.insert(field("tile_q"));
-      splits.insert(field("splits"));
-      cases.push_back({problem, std::move(config)});
-    }
-  }
-  EXPECT_GE(warps.size(), 4U);
-  EXPECT_GE(stages.size(), 4U);
-  EXPECT_GE(tiles_kv.size(), 3U);
-  EXPECT_EQ(rows, (std::set<std::int64_t>{16, 32, 48, 64}));
-  EXPECT_GE(splits.size(), 3U);
-  verify_all(cases);
 }
 
 // The default configuration for decoding, on verification problems, with several splits.

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "tests/support/host_kernels.h"
 #include "tests/support/mutations.h"
 #include "tests/templates/attention/cases.h"
@@ -30,35 +28,6 @@ class AttentionWgmmaHost : public test::HostKernels {
       if (config.variant() == "wgmma" && cases.size() <= first + more) cases.push_back({problem, std::move(config)});
   }
 };
-
-TEST_F(AttentionWgmmaHost, EveryProblem) {
-  std::vector<Case> cases;
-  for (const Problem& problem : test::attention_problems(true)) add_cases(problem, 0, cases);
-  EXPECT_GT(cases.size(), 10U);
-  verify_covering(cases);
-}
-
-// Other tiles, numbers of stages and warpgroups, orders and ping-pong scheduling.
-TEST_F(AttentionWgmmaHost, FarFromTheDefault) {
-  std::vector<Case> cases;
-  for (const char* fields :
-       {"seq_q=300,seq_kv=420,head_dim=64,heads=2", "seq_q=200,seq_kv=260,head_dim=128,heads=2,kv_heads=1,dtype=f16,alibi=1",
-        "seq_q=270,seq_kv=330,head_dim=64,head_dim_v=128,causal=bottom-right,softcap=20",
-        "seq_q=150,seq_kv=300,head_dim=256,causal=top-left,window_left=100"})
-    add_cases(test::normalized("attention", fields), 6, cases);
-  std::set<std::int64_t> tiles_q, stages, q_stages, ping_pong;
-  for (const Case& c : cases) {
-    tiles_q.insert(c.config.fields.integer("tile_q"));
-    stages.insert(c.config.fields.integer("stages"));
-    q_stages.insert(c.config.fields.integer("q_stages"));
-    ping_pong.insert(c.config.fields.integer("ping_pong"));
-  }
-  EXPECT_GE(tiles_q.size(), 2U);
-  EXPECT_GE(stages.size(), 2U);
-  EXPECT_EQ(q_stages, (std::set<std::int64_t>{1, 2}));
-  EXPECT_EQ(ping_pong, (std::set<std::int64_t>{0, 1}));
-  verify_covering(cases);
-}
 
 TEST_F(AttentionWgmmaHost, UserFunctions) {
   std::vector<Case> cases;

@@ -1,5 +1,4 @@
-// Every head dimension of attention's backward pass with another one of the values: simt and mma on the host executor
-// compared with float64, wgmma compiled by NVRTC.
+// Every head dimension of attention's backward pass with another one of the values, in wgmma, compiled by NVRTC.
 
 #include <gtest/gtest.h>
 
@@ -7,9 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/host_kernels.h"
 #include "tests/support/source_compilation.h"
-#include "tuner/verify.h"
 
 namespace tunesmith {
 namespace {
@@ -27,21 +24,6 @@ std::vector<std::pair<int, int>> head_dims(int step) {
 std::string fields_of(std::pair<int, int> dims, const char* dtype) {
   return "heads=2,kv_heads=1,seq_q=19,seq_kv=35,causal=bottom-right,head_dim=" + std::to_string(dims.first) +
          ",head_dim_v=" + std::to_string(dims.second) + ",dtype=" + dtype;
-}
-
-class AttentionBackwardHeadDims : public test::HostKernels {};
-
-TEST_F(AttentionBackwardHeadDims, InSimtAndMma) {
-  std::vector<Case> cases;
-  bool turn = false;
-  for (const auto& dims : head_dims(8)) {
-    turn = !turn;
-    for (const auto& [dtype, variant] :
-         std::vector<std::pair<const char*, const char*>>{{"f32", "variant=simt"}, {turn ? "bf16" : "f16", "variant=mma"}})
-      cases.push_back(test::case_of("attention_backward", fields_of(dims, dtype), device_.info(), variant));
-  }
-  EXPECT_EQ(cases.size(), 64U);
-  verify_covering(cases);
 }
 
 class AttentionBackwardHeadDimsNvrtc : public test::SourceCompilation {};

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 
 #include "tests/support/host_kernels.h"
 #include "tests/templates/attention/mods.h"
@@ -22,66 +21,6 @@ class AttentionBackwardHost : public test::OptimizedHostKernels {
     return test::case_of("attention_backward", fields, device_.info(), config);
   }
 };
-
-TEST_F(AttentionBackwardHost, EveryProblemInEveryVariant) {
-  std::vector<Case> cases = test::backward_cases(test::backward_problems(false), device_.info(), 0, 7);
-  std::set<std::string> variants;
-  for (const Case& c : cases) variants.insert(c.config.variant());
-  EXPECT_EQ(variants, (std::set<std::string>{"simt", "mma"}));
-  verify_covering(cases);
-}
-
-// The problems that are float32 above, in 16 bits on tensor cores.
-TEST_F(AttentionBackwardHost, TensorCoresOnEveryOtherProblem) {
-  const std::vector<Problem> seen = test::backward_problems(false);
-  std::vector<Case> cases;
-  for (const Problem& problem : test::backward_problems(true)) {
-    if (std::ranges::find(seen, problem) != seen.end()) continue;
-    const Config config = find_op("attention_backward").parse(problem)->default_config(device_.info());
-    EXPECT_EQ(config.variant(), "mma");
-    cases.push_back({problem, config});
-  }
-  EXPECT_GT(cases.size(), 5U);
-  verify_covering(cases);
-}
-
-// Head dims that are not multiples of a vector, tile or swizzle, with configurations from the whole search space.
-TEST_F(AttentionBackwardHost, TensorCoresFarFromTheDefault) {
-  std::vector<Case> cases;
-  std::set<std::int64_t> stages, rows, split;
-  std::uint64_t seed = 1;
-  for (const char* fields :
-       {"seq_q=70,seq_kv=131,head_dim=40,heads=2,causal=bottom-right,dtype=f16", "seq_q=70,seq_kv=131,head_dim=8,dtype=bf16",
-        "seq_q=129,seq_kv=127,head_dim=24,dtype=f16,causal=top-left,window_left=40",
-        "seq_q=128,seq_kv=128,head_dim=72,head_dim_v=104,heads=2,kv_heads=1,dtype=bf16,softcap=20,alibi=1,dslopes=1",
-        "seq_q=60,seq_kv=90,head_dim=104,head_dim_v=40,batch=4,varlen=1,total_q=100,total_kv=200,dtype=f16,sinks=1,dsinks=1",
-        "seq_q=33,seq_kv=65,head_dim=256,head_dim_v=24,dtype=f16,window_right=3,q_alignment=2,k_alignment=4,v_alignment=8",
-        "seq_q=65,seq_kv=49,head_dim=16,head_dim_v=256,heads=2,kv_heads=1,dtype=bf16,causal=bottom-right,dv_alignment=2"}) {
-    const Problem problem = test::normalized("attention_backward", fields);
-    for (Config& config : test::sample_space(problem, device_.info(), 5, seed++)) {
-      if (config.variant() != "mma") continue;
-      const auto field = [&](const char* name) { return config.fields.integer(name); };
-      stages.insert(field("kv_stages"));
-      split.insert(field("kv_split"));
-      rows.insert((field("kv_split") + 1) * field("kv_kept") / field("kv_warps"));
-      cases.push_back({problem, std::move(config)});
-    }
-  }
-  EXPECT_EQ(stages, (std::set<std::int64_t>{1, 2}));
-  EXPECT_EQ(split, (std::set<std::int64_t>{0, 1}));
-  EXPECT_EQ(rows, (std::set<std::int64_t>{16, 32}));
-  verify_covering(cases);
-}
-
-TEST_F(AttentionBackwardHost, WholeSearchSpaceOfOneShape) {
-  const Problem problem = test::normalized(
-      "attention_backward", "seq_q=70,seq_kv=131,head_dim=40,heads=2,causal=bottom-right,alibi=1,dslopes=1,dtype=f32");
-  std::vector<Case> cases;
-  for (const Config& config : find_op("attention_backward").parse(problem)->search_space(device_.info(), Effort::full))
-    cases.push_back({problem, config});
-  ASSERT_GT(cases.size(), 5U);
-  verify_covering(cases);
-}
 
 // Verification uses a smaller problem with the same binary. Tests it with options and with large strides.
 TEST_F(AttentionBackwardHost, VerificationProblemHasTheSameSource) {

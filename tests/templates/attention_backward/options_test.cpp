@@ -1,5 +1,5 @@
-// Every field of attention's backward pass in every family of kernels: on the host executor compared with float64, and wgmma
-// compiled by NVRTC, too. A field without a case fails a test, and so does a limit of wgmma that is not listed.
+// Every field of attention's backward pass in wgmma, compiled by NVRTC. A field without a case fails a test, and so does a
+// limit of wgmma that is not listed. Numerics: tests/random.
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/host_kernels.h"
 #include "tests/support/source_compilation.h"
-#include "tests/templates/attention/mods.h"
-#include "tuner/verify.h"
 
 namespace tunesmith {
 namespace {
@@ -30,9 +27,7 @@ std::string score_mod(const std::string& body, const std::string& aux = "") {
          "; }\n";
 }
 
-/// Returns options alone, or those that wgmma has in combinations: kernels for the host executor take a second to compile
-/// and to emulate.
-std::vector<Option> options(bool combined = false) {
+std::vector<Option> options() {
   const std::string
       square = score_mod("score + 0.1f * score * score"),
       bias = score_mod("score + aux.bias[q + k]", "// aux: bias:f32[seq_q+seq_kv]\n"),
@@ -43,31 +38,6 @@ std::vector<Option> options(bool combined = false) {
       grad =
           "__device__ float score_mod_grad(float score, int b, int h, int q, int k, const Aux& aux) { return 1 "
           "+ 0.2f * score; }\n";
-  const std::string strided = [] {
-    std::string fields;
-    for (const char* array : {"q", "k", "v", "o", "dout", "dq", "dk", "dv"})
-      for (const char* stride : {"_batch_stride=9000,", "_seq_stride=160,", "_head_stride=40,"})
-        fields += std::string(array) + stride;
-    return fields;
-  }();
-  if (combined)
-    return {
-        {"batch=3,heads=6,kv_heads=2,seq_q=41,seq_kv=53,head_dim=48,dtype=f16,causal=top-left,dlse=1,dropout=0.3"},
-        {"head_dim=64,head_dim_v=32,layout=bhsd,causal=bottom-right,softcap=2,accumulate=1"},
-        {strided + "o_alignment=4,window_left=9,sinks=1,dsinks=1,scale=0.4"},
-        {"window_right=7,alibi=1,dslopes=1,deterministic=1"},
-        {"window_left=9,window_right=7,causal=bottom-right,dropout=0.3,dropout_seed=5,dropout_offset=9",
-         {{"score_mod", square}}},
-        {"varlen=1,batch=5,total_q=90,total_kv=110", {{"score_mod", square}, {"score_mod_grad", grad}}},
-        {"varlen=1,batch=5,total_q=90,total_kv=110,causal=bottom-right,layout=bhsd,dropout=0.3,rng_state=1"},
-        {"aux=gain:f32[heads]", {{"score_mod", gain}, {"mask_mod", stripes}}},
-        {"block_mask=write,sinks=1", {{"mask_mod", stripes}}},
-        {"block_mask=read,alibi=1", {{"mask_mod", stripes}}},
-        {"daux=bias", {{"score_mod", bias}}},
-        {"daux=bias,deterministic=1", {{"score_mod", bias}}},
-        {"accumulate=1,sinks=1,dsinks=1,alibi=1,dslopes=1,dlse=1,softcap=3,causal=bottom-right,window_left=30,dropout=0.2,"
-         "head_dim=64"},
-    };
   return {
       // Shapes.
       {"batch=3,heads=6,kv_heads=2,seq_q=41,seq_kv=53,head_dim=48"},
@@ -151,62 +121,10 @@ TEST(AttentionBackwardOptions, EveryFieldHasACase) {
   for (const FieldInfo& field : op().problem_fields()) EXPECT_TRUE(set.contains(std::string(field.name))) << field.name;
 }
 
-/// Returns whether all that one option sets is set in another one.
-bool is_within(const Option& part, const Option& whole) {
-  const Fields fields = parse_fields(whole.fields, "fields");
-  return std::ranges::all_of(parse_fields(part.fields, "fields"),
-                             [&](const auto& field) {
-                               const Value* const value = fields.find(field.first);
-                               return value != nullptr && *value == field.second;
-                             }) &&
-         std::ranges::all_of(part.texts, [&](const auto& text) { return std::ranges::count(whole.texts, text) > 0; });
-}
-
 /// Returns the default configuration of wgmma with this number of kernels. Throws the error that says why there is none.
 Case wgmma_case(const Option& option, int kernels) {
   return test::case_of(problem_of(option, "bf16"), generic_device(parse_arch("sm_90a")),
                        "variant=wgmma,kernels=" + std::to_string(kernels));
-}
-
-class AttentionBackwardOptionsHost : public test::HostKernels {};
-
-TEST_F(AttentionBackwardOptionsHost, InSimtAndMma) {
-  std::vector<Case> cases;
-  for (const Option& option : options()) {
-    cases.push_back(case_of(problem_of(option, "f32"), "variant=simt"));
-    cases.push_back(case_of(problem_of(option, "bf16"), "variant=mma"));
-  }
-  verify_covering(cases);
-}
-
-// With one kernel and with two.
-TEST_F(AttentionBackwardOptionsHost, InWgmma) {
-  const std::vector<Option> combinations = options(true);
-  for (const Option& option : options())
-    if (*option.not_in_wgmma == '\0') {
-      EXPECT_TRUE(std::ranges::any_of(combinations, [&](const Option& whole) { return is_within(option, whole); }))
-          << option.fields;
-    }
-  std::vector<Case> cases;
-  for (const Option& option : combinations)
-    for (const int kernels : {1, 2}) cases.push_back(wgmma_case(option, kernels));
-  verify_covering(cases);
-}
-
-// The mask depends on seed, batch, head, query and key alone: every configuration has the reference's mask.
-TEST_F(AttentionBackwardOptionsHost, DropoutMaskOfEveryConfiguration) {
-  std::vector<Case> cases;
-  std::uint64_t seed = 5;
-  for (const char* dtype : {"f32", "bf16"}) {
-    const Problem problem = problem_of({"dropout=0.4,dropout_seed=7,seq_q=100,seq_kv=90,causal=bottom-right"}, dtype);
-    for (const Config& config : test::sample_space(problem, device_.info(), 10, seed++)) cases.push_back({problem, config});
-  }
-  std::set<std::string> tiles;
-  for (const Case& c : cases)
-    for (const char* field : {"tile_q", "tile_kv", "kv_kept", "kv_streamed", "q_kept", "q_streamed"})
-      if (c.config.fields.contains(field)) tiles.insert(field + std::to_string(c.config.fields.integer(field)));
-  EXPECT_GE(tiles.size(), 12U);
-  verify_covering(cases);
 }
 
 class AttentionBackwardOptionsNvrtc : public test::SourceCompilation {};

@@ -12,6 +12,7 @@
 
 #include "core/half.h"
 #include "tests/support/host_kernels.h"
+#include "tests/support/mutations.h"
 #include "tests/templates/attention/mods.h"
 #include "tuner/verify.h"
 
@@ -137,6 +138,19 @@ TEST_F(AttentionBackwardPacked, NaNAndInfOfOtherRowsReachNoGradient) {
             EXPECT_EQ(clean.real(name, h), poisoned.real(name, h)) << c.text() << ": " << name << " " << h;
       }
   });
+}
+
+// A TMA box that lay wholly after a packed sequence faulted on an H200 for head_dim 192 and 256: the host executor rejects
+// it.
+TEST_F(AttentionBackwardPacked, NoTmaBoxLiesAfterASequence) {
+  const DeviceInfo hopper = generic_device(parse_arch("sm_90a"));
+  for (const char* dims : {"head_dim=192", "head_dim=256"}) {
+    const Case c = test::case_of(
+        "attention_backward",
+        "heads=2,kv_heads=1,seq_q=140,seq_kv=140,varlen=1,batch=9,total_q=400,total_kv=400,dtype=bf16," + std::string(dims),
+        hopper, "variant=wgmma,kernels=2,roles=gradients,dq_tile_q=128");
+    test::expect_detected(c, {{"row + rows < last_row ? row + rows : last_row", "row + rows"}}, device_, compiler_);
+  }
 }
 
 // The forward pass, too: rows after the last sequence reach no result, and theirs are not written.

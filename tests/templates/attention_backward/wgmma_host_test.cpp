@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "tests/support/host_kernels.h"
 #include "tests/support/mutations.h"
 #include "tests/templates/attention/mods.h"
@@ -37,32 +35,6 @@ class AttentionBackwardWgmmaHost : public test::HostKernels {
     return {find_op("attention_backward").normalize(problem), Config{parse_fields("variant=wgmma," + config, "config")}};
   }
 };
-
-TEST_F(AttentionBackwardWgmmaHost, EveryProblem) {
-  std::vector<Case> cases;
-  for (const Problem& problem : test::backward_problems(true)) {
-    std::vector<Case> both;  // with one kernel and with two
-    add_cases(problem, 1, both);
-    if (!both.empty()) cases.push_back(both[cases.size() % both.size()]);
-  }
-  EXPECT_GT(cases.size(), 10U);
-  verify_covering(cases);
-}
-
-TEST_F(AttentionBackwardWgmmaHost, WholeSearchSpace) {
-  std::vector<Case> cases;
-  std::set<std::string> roles;
-  for (const char* fields :
-       {"seq_q=150,seq_kv=300,head_dim=64,heads=2,causal=bottom-right", "seq_q=200,seq_kv=170,head_dim=128,dtype=f16",
-        "seq_q=130,seq_kv=140,head_dim=256,softcap=20", "seq_q=140,seq_kv=260,head_dim=128,deterministic=1,causal=top-left",
-        "seq_q=300,seq_kv=260,head_dim=64,heads=2,kv_heads=1,deterministic=1,window_left=150",
-        "seq_q=190,seq_kv=90,head_dim=64,heads=4,kv_heads=2,alibi=1,dslopes=1,accumulate=1",
-        "seq_q=100,seq_kv=130,head_dim=96,dropout=0.3,dropout_seed=4,dtype=f16"})
-    add_cases(test::normalized("attention_backward", fields), 12, cases);
-  for (const Case& c : cases) roles.insert(c.config.fields.string("roles"));
-  EXPECT_EQ(roles.size(), 2U);
-  verify_covering(cases);
-}
 
 TEST_F(AttentionBackwardWgmmaHost, DetectsMissingAndLateWaitsOfOrderedSums) {
   const Case ordered =

@@ -21,16 +21,6 @@ using test::Case;
 
 class KvAppendHost : public test::OptimizedHostKernels {};
 
-TEST_F(KvAppendHost, EveryProblem) {
-  std::vector<Case> cases;
-  int turn = 0;
-  for (const std::string& fields : test::kv_append_problems(45))
-    cases.push_back(case_of("kv_append", fields, ++turn % 2 == 0 ? "threads=64" : "threads=256"));
-  cases.push_back(case_of("kv_append", "tokens=7,kv_heads=2,head_dim=64,page_size=4,pages=0", ""));
-  cases.push_back(case_of("kv_append", "tokens=1,kv_heads=1,head_dim=64,page_size=4,pages=1", ""));
-  verify_all(cases);
-}
-
 // Each mutation leaves out, or exchanges, one thing that a reference without it would not notice either.
 TEST_F(KvAppendHost, CheckDetectsMutations) {
   const Case c = case_of("kv_append",

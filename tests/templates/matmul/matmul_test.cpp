@@ -1,4 +1,4 @@
-// matmul: its descriptor, its numerics on the host executor, and its compilation with NVRTC.
+// matmul: its descriptor and its compilation with NVRTC. Numerics: tests/random.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-"""kv_append against PyTorch in float64, in compiled functions, and its errors."""
+"""kv_append in compiled functions, and its errors. random_caches.py draws its calls."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from random_caches import exact_append
 
 import tunesmith.torch as tt
 
@@ -35,66 +36,11 @@ def inputs(dtype: torch.dtype, cache: torch.dtype | None = None, layout: str = "
     }
 
 
-def reference(arguments: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return q_out and the caches in float64."""
-
-    def prepared(x: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-        x = x.double()
-        if weight is not None:
-            norm = torch.rsqrt(x.square().mean(-1, keepdim=True) + arguments.get("eps", 1e-6))
-            x = x * norm * (weight.double() + arguments.get("weight_offset", 0.0))
-        if arguments.get("cos_sin") is None:
-            return x
-        cos, sin = (one[:, None] for one in arguments["cos_sin"][arguments["positions"]].double().chunk(2, -1))
-        half, rotated = cos.shape[-1], x.clone()
-        pairs = (slice(0, half), slice(half, 2 * half))
-        if arguments.get("rope") == "gpt-j":
-            pairs = (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
-        a, b = (x[..., pair] for pair in pairs)
-        rotated[..., pairs[0]], rotated[..., pairs[1]] = a * cos - b * sin, b * cos + a * sin
-        return rotated
-
-    caches = []
-    for name in ("k", "v"):
-        rows = arguments[name].double() if name == "v" else prepared(arguments["k"], arguments.get("k_weight"))
-        if arguments.get(f"{name}_scale") is not None:
-            rows = (rows / arguments[f"{name}_scale"].double().view(1, -1, 1)).clamp(-448, 448)
-        cache = arguments[f"{name}_cache"].double().clone()
-        pages = cache if arguments["layout"] == "bshd" else cache.transpose(1, 2)
-        for t, slot in enumerate(arguments["slot_mapping"].tolist()):
-            if slot >= 0:
-                pages[slot // PAGE, slot % PAGE] = rows[t]
-        caches.append(cache)
-    return prepared(arguments["q"], arguments.get("q_weight")), caches[0], caches[1]
-
-
 def check(arguments: dict[str, Any], eps: float) -> None:
-    expected = reference(arguments)
+    expected = exact_append(arguments)
     q_out = tt.kv_append(**arguments)
     for found, exact in zip((q_out, arguments["k_cache"], arguments["v_cache"]), expected, strict=True):
         torch.testing.assert_close(found.double(), exact, rtol=eps, atol=eps / 64)
-
-
-@pytest.mark.parametrize("layout", ["bshd", "bhsd"])
-@pytest.mark.parametrize(("dtype", "eps"), [(torch.float32, 1e-5), (torch.bfloat16, 2.0**-8), (torch.float16, 2.0**-11)])
-def test_rotated_and_normalized(dtype: torch.dtype, eps: float, layout: str) -> None:
-    arguments = inputs(dtype, layout=layout)
-    check(arguments, eps)
-    check({**arguments, "rope": "gpt-j", "weight_offset": 1.0, "eps": 0.25}, eps)
-    check({**arguments, "cos_sin": arguments["cos_sin"][:, 8:24].contiguous()}, eps)
-    check({**arguments, "cos_sin": None, "positions": None}, eps)
-    check({**arguments, "q_weight": None, "k_weight": None}, eps)
-
-
-@pytest.mark.parametrize("scales", [1, KV_HEADS])
-def test_a_quantized_cache(scales: int) -> None:
-    arguments = inputs(torch.bfloat16, torch.float8_e4m3fn)
-    arguments |= {"k_scale": torch.full((scales,), 0.013), "v_scale": torch.full((scales,), 0.02)}
-    q_exact, k_exact, v_exact = reference(arguments)
-    q_out = tt.kv_append(**arguments)
-    torch.testing.assert_close(q_out.double(), q_exact, rtol=2.0**-8, atol=1e-4)
-    for found, exact in ((arguments["k_cache"], k_exact), (arguments["v_cache"], v_exact)):
-        torch.testing.assert_close(found.double(), exact, rtol=2.0**-4 * 1.001, atol=2.0**-9)
 
 
 def test_without_queries_it_copies() -> None:
@@ -105,6 +51,19 @@ def test_without_queries_it_copies() -> None:
     expected[5 // PAGE, 5 % PAGE] = arguments["k"][0]
     assert tt.kv_append(**{**arguments, "slot_mapping": torch.tensor([5, *[-1] * 8])}) is None
     assert torch.equal(arguments["k_cache"], expected)
+
+
+def test_inputs_of_any_strides() -> None:
+    for tokens in (TOKENS, 1):  # of one token, heads that are not contiguous look like elements that are
+        arguments = inputs(torch.float32)
+        for name in ("k", "v", "q", "slot_mapping", "positions"):
+            arguments[name] = arguments[name][:tokens]
+        for name in ("k", "v", "q"):
+            arguments[name] = arguments[name].transpose(1, 2).contiguous().transpose(1, 2)
+        for name in ("slot_mapping", "positions", "q_weight", "k_weight"):
+            arguments[name] = torch.stack([arguments[name], 0 * arguments[name]], -1)[:, 0]
+        arguments["cos_sin"] = arguments["cos_sin"].T.contiguous().T
+        check(arguments, 1e-5)
 
 
 def test_slots_and_positions_are_read_when_the_kernel_runs() -> None:
@@ -149,6 +108,10 @@ def test_opcheck() -> None:
         ({"v_cache": torch.randn(PAGES, PAGE, KV_HEADS, DIM).half()}, r"v_cache is torch\.float16"),
         ({"q": torch.randn(TOKENS, HEADS, DIM + 8)}, "q has the shape"),
         ({"k_scale": torch.ones(1), "v_scale": torch.ones(1)}, "scales"),
+        ({"k": torch.ones(TOKENS, KV_HEADS, DIM, dtype=torch.int32)}, "dtype is 'i32'"),
+        ({"k_cache": torch.randn(PAGES, PAGE, DIM, KV_HEADS).mT}, "k_cache"),
+        ({"v_cache": torch.randn(PAGES * PAGE * KV_HEADS * DIM + 1)[1:].view(PAGES, PAGE, KV_HEADS, DIM)}, "v_cache"),
+        ({"v_cache": torch.randn(1, PAGE, KV_HEADS, DIM).expand(PAGES, -1, -1, -1)}, "v_page_stride is 0"),
         ({"rope": "llama"}, "rope is 'llama'"),
         ({"layout": "sbhd"}, "layout is 'sbhd'"),
     ],

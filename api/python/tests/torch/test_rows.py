@@ -93,7 +93,7 @@ def test_a_dimension_of_dense_images_takes_no_copy(layout: str, monkeypatch: pyt
     def refuse(tensor: torch.Tensor) -> torch.Tensor:
         raise AssertionError(f"a copy of a tensor with the strides {tensor.stride()}")
 
-    monkeypatch.setattr("tunesmith.torch.launchers._plain", refuse)
+    monkeypatch.setattr("tunesmith.torch.launchers.plain", refuse)
     x = IMAGES[layout](torch.float32).requires_grad_()
     y = tt.softmax(x, 1)
     y.backward(torch.randn_like(y))  # of the same layout, as PyTorch's gradients

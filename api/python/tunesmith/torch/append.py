@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from .dtypes import DTYPES
-from .launchers import Prepared, by_options, call, launcher
+from .launchers import Prepared, by_options, launcher, plain
 from .launching import launch
 from .operators import register_fake
 from .transforms import reject_gradients
@@ -18,6 +18,7 @@ _TENSORS = (
     *("k", "v", "k_cache", "v_cache", "slot_mapping", "q", "positions", "cos_sin"),
     *("q_weight", "k_weight", "k_scale", "v_scale"),
 )
+_WRITTEN = ("k_cache", "v_cache")
 
 
 def kv_append(
@@ -42,9 +43,10 @@ def kv_append(
     """Write keys and values of tokens to a KV cache in pages; return the queries that belong to them, or None without q.
 
     k: (tokens, kv_heads, head_dim), v: (tokens, kv_heads, head_dim_v), q: (tokens, heads, head_dim), with any stride from
-    token to token. k_cache, v_cache: (pages, page_size, kv_heads, head_dim), with layout "bhsd" (pages, kv_heads, page_size,
-    head_dim), in any strides but head_dim's; written in place. slot_mapping: int64 (tokens), page * page_size + slot in the
-    page, each slot once; a token with a negative slot is not appended, but its queries are computed.
+    token to token; other strides cost a copy. k_cache, v_cache: (pages, page_size, kv_heads, head_dim), with layout "bhsd"
+    (pages, kv_heads, page_size, head_dim), in any strides but head_dim's, at addresses that are multiples of 16 bytes;
+    written in place. slot_mapping: int64 (tokens), page * page_size + slot in the page, each slot once; a token with a
+    negative slot is not appended, but its queries are computed.
 
     With cos_sin (max_positions, rotary_dim), cosines and then sines, and positions, int64 (tokens), its rows: the first
     rotary_dim elements of the heads of q and k are rotated. rope: "neox" pairs elements i and i + rotary_dim / 2, "gpt-j"
@@ -111,20 +113,27 @@ def _launcher(rope: str, eps: float, weight_offset: float, layout: str) -> Any:
         fields = _fields(tensors, rope, eps, weight_offset, layout)
         q = tensors["q"]
         outputs = {} if q is None else {"q_out": torch.empty(q.shape, dtype=q.dtype, device="meta")}
-        made = launch("kv_append", fields, tensors, outputs)
-        if made is None:
-            raise ValueError(
-                "kv_append: heads of q, k and v must be contiguous, and addresses multiples of 16 bytes; only the stride "
-                "from token to token is free"
-            )
-        return made
+        return launch("kv_append", fields, tensors, outputs)
 
     return launcher("kv_append", prepare)
 
 
 def _run(*arguments: Any) -> torch.Tensor:
     count = len(_TENSORS)
-    found = call(_launcher(*arguments[count:]), *arguments[:count])
+    run, tensors = _launcher(*arguments[count:]), arguments[:count]
+    found = run(*tensors)
+    if found is NotImplemented:  # inputs may be copied, but not the caches, which are written
+        found = run(
+            *(
+                tensor if tensor is None or name in _WRITTEN else plain(tensor)
+                for name, tensor in zip(_TENSORS, tensors, strict=True)
+            )
+        )
+    if found is NotImplemented:
+        raise ValueError(
+            "kv_append: k_cache or v_cache cannot be written as it lies in memory; expected contiguous heads at addresses "
+            "that are multiples of 16 bytes"
+        )
     return found if isinstance(found, torch.Tensor) else arguments[0].new_empty((0,))
 
 

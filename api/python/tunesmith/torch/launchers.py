@@ -161,14 +161,13 @@ def call(run: Launcher, *tensors: torch.Tensor | None) -> Any:
     """Call a launcher; again with contiguous copies where it does not take the layout."""
     result = run(*tensors)
     if result is NotImplemented:
-        plain = [tensor if tensor is None else _plain(tensor) for tensor in tensors]
-        result = run(*plain)
+        result = run(*[tensor if tensor is None else plain(tensor) for tensor in tensors])
         if result is NotImplemented:
             raise NotImplementedError(f"tensors of type {type(tensors[0]).__name__} have no memory that a kernel can read")
     return result
 
 
-def _plain(tensor: torch.Tensor) -> torch.Tensor:
+def plain(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor, or a copy, with the strides of contiguous() and aligned memory."""
     tensor = tensor.detach().resolve_neg().resolve_conj()
     if tensor.is_contiguous() is False:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from ..described import alignment_fields
+from ..described import alignment_fields, stride_fields
 from ..engine import Engine, default_engine
 from .dtypes import DTYPES
 from .launchers import Output, Prepared, contiguous
@@ -96,12 +96,9 @@ def _are_read_as_they_lie(
             raise ValueError(f"{op}: {array.name} has the shape {tuple(tensor.shape)}; expected {tuple(array.shape)}")
         if tensor.numel() and tensor.data_ptr() % array.alignment:
             result = False
-        result = result and _lies_as(array, tensor, any(f"{array.name}_{of}_stride" in fields for of in _STRIDED_BY))
+        has_field = [field is not None for field in stride_fields(op, array, fields)]
+        result = result and _lies_as(array, tensor, sum(has_field) > 1)
     return result
-
-
-#: Dimensions whose strides are fields of operations.
-_STRIDED_BY = ("row", "col", "inner", "batch", "seq", "head")
 
 
 def _lies_as(array: _core.Array, tensor: torch.Tensor, any_order: bool) -> bool:
