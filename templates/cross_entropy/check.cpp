@@ -159,9 +159,10 @@ void check_gradient(const Settings& settings, std::span<const HostArray> arrays,
     Real allowance = errors.relative * terms * slope_here + z_slope * p * reference.lse_error * slope_here;
     allowance += 4 * reference.logit_error * terms * slope_here;
     // Without nll, p - 1 of the target follows from the difference of lse and logit.
-    if (c == row.column && settings.kind == Kind::backward && find(arrays, "nll") == nullptr)
-      allowance += 2 * reference.logit_error * hard * p * slope_here;
-    if (settings.softcap != 0) allowance += cancelled * terms * settings.scale;
+    const bool by_difference = c == row.column && settings.kind == Kind::backward && find(arrays, "nll") == nullptr;
+    const Real difference_error = by_difference ? 2 * reference.logit_error * hard * p : 0;
+    allowance += difference_error * slope_here;
+    if (settings.softcap != 0) allowance += cancelled * (terms + difference_error) * settings.scale;
     // Values far below the sum are flushed to zero.
     allowance = std::fabs(upstream) * (allowance + errors.negligible * std::fabs(factor) * settings.scale);
     allowance += std::fabs(dlse) * ((errors.relative + 4 * reference.logit_error) * p * slope_here +
