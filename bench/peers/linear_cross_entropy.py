@@ -124,12 +124,12 @@ def peer(name, inputs):
     return by_autograd(lambda hidden, weight, targets: function(hidden, weight, targets, **more), inputs)
 
 
-def own(engine, inputs, memory_bytes):
-    """Returns Tunesmith's (launch, facts)."""
+def own(engine, inputs, memory_bytes, **fields):
+    """Returns Tunesmith's (launch, facts). fields: such as fused=1."""
     loss = torch.empty(1, device=DEVICE)
     arrays = {"loss": loss, "dhidden": torch.empty_like(inputs.hidden), "dweight": torch.empty_like(inputs.weight)}
     launch, scratch, chunk = engine.linear(inputs.hidden, inputs.weight, inputs.targets, memory_bytes=memory_bytes,
-                                           lse=torch.empty(len(inputs.targets), device=DEVICE), **arrays,
+                                           lse=torch.empty(len(inputs.targets), device=DEVICE), fields=fields, **arrays,
                                            stream=torch.cuda.current_stream().cuda_stream)
 
     def run():

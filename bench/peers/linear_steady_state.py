@@ -33,8 +33,13 @@ def measured(cell, engines, seconds):
     works = {"products": linear.products(inputs, reference.dlogits)["products"]}
     record = {"tokens": tokens, "hidden": hidden, "vocab": vocab, "dtype": "bfloat16", "errors": {}, "facts": {}}
     for name, engine in engines.items():
-        works[name], record["facts"][name] = linear.own(engine, inputs, 0)
-        record["errors"][name] = reference.errors(works[name]())
+        for way, fields in {name: {}, f"{name}, fused": {"fused": 1}}.items():
+            try:
+                works[way], record["facts"][way] = linear.own(engine, inputs, 0, **fields)
+            except RuntimeError as error:  # another version may not have it
+                side_by_side.say(f"{cell}, {way}: {error}")
+                continue
+            record["errors"][way] = reference.errors(works[way]())
     record["prepare_s"] = time.perf_counter() - begin
     record["measured"] = steady_state.measure(works, seconds)
     return record

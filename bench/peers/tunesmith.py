@@ -69,11 +69,11 @@ class Engine:
             lib.tunesmith_problem_destroy(problem)
         return Plan(self, plan)
 
-    def linear(self, hidden, weight, targets, *, stream, memory_bytes=0, **arrays):
+    def linear(self, hidden, weight, targets, *, stream, memory_bytes=0, fields=None, **arrays):
         """Returns (launch, scratch bytes, tokens per chunk) of linear + cross-entropy with the mean loss and both gradients.
 
-        `arrays`: loss, lse, dhidden, dweight."""
-        fields = {"memory_bytes": memory_bytes} if memory_bytes else {}
+        `arrays`: loss, lse, dhidden, dweight. `fields`: further ones of the problem."""
+        fields = {**(fields or {}), **({"memory_bytes": memory_bytes} if memory_bytes else {})}
         plan = self.plan("linear_cross_entropy", tokens=hidden.shape[0], hidden_size=hidden.shape[1],
                          vocab_size=weight.shape[0], dtype=dtype_name(hidden), dhidden=1, dweight=1, **fields)
         tensors = dict(arrays, hidden=hidden, weight=weight, targets=targets)
