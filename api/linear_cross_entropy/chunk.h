@@ -35,7 +35,10 @@ class LinearChunk {
  protected:
   LinearChunk(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, Plan loss)
       : problem_(problem), chunks_(chunks), loss_(std::move(loss)) {}
+  const LinearCrossEntropyProblem& problem() const noexcept { return problem_; }
+  const LinearChunks& chunks() const noexcept { return chunks_; }
 
+ private:
   const LinearCrossEntropyProblem problem_;
   const LinearChunks chunks_;
   const Plan loss_;

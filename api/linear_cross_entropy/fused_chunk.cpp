@@ -100,27 +100,27 @@ class FusedChunk final : public LinearChunk {
 
   void launch(const LinearLaunch& launch, std::int64_t first) const override {
     const LinearCrossEntropyArrays& arrays = launch.arrays;
-    const bool each = problem_.reduction == Reduction::none, at_once = has_gradient(problem_) && !problem_.dlse;
+    const bool each = problem().reduction == Reduction::none, at_once = has_gradient(problem()) && !problem().dlse;
     const auto at = [&](std::size_t offset) -> void* { return launch.workspace + offset; };
     const auto row_of = [&](std::size_t offset) { return static_cast<float*>(at(offset)) + first; };
-    const auto rows_of = [&](auto* matrix) { return part(matrix, first * problem_.hidden_size, size_of(problem_.dtype)); };
+    const auto rows_of = [&](auto* matrix) { return part(matrix, first * problem().hidden_size, size_of(problem().dtype)); };
     const void *const hidden = rows_of(arrays.hidden), *const targets =
-                                                           part(arrays.targets, first, size_of(problem_.target_dtype));
-    const Upstream upstream = upstream_of(problem_);
+                                                           part(arrays.targets, first, size_of(problem().target_dtype));
+    const Upstream upstream = upstream_of(problem());
     const float* const dloss = upstream == Upstream::row ? arrays.dloss + first : launch.scale;
-    void* const lse = arrays.lse != nullptr ? arrays.lse + first : at(chunks_.lse);
-    void* const logits = at(chunks_.logits);  // their exponentials, or their gradient
+    void* const lse = arrays.lse != nullptr ? arrays.lse + first : at(chunks().lse);
+    void* const logits = at(chunks().logits);  // their exponentials, or their gradient
 
     Addresses<11> list(hidden, arrays.weight, targets);
     list.add_if(at_once && upstream != Upstream::none, dloss);
-    list.add(each ? arrays.loss + first : row_of(chunks_.losses));
+    list.add(each ? arrays.loss + first : row_of(chunks().losses));
     list.add(lse);
-    list.add_if(problem_.z_loss > 0, each && arrays.z_loss != nullptr ? arrays.z_loss + first : row_of(chunks_.z_losses));
-    list.add_if(problem_.nll, part(arrays.nll, first, 4));
-    list.add_if(at_once, at(chunks_.row_factors));
-    list.add_if(at_once, at(chunks_.scaled_hidden));
+    list.add_if(problem().z_loss > 0, each && arrays.z_loss != nullptr ? arrays.z_loss + first : row_of(chunks().z_losses));
+    list.add_if(problem().nll, part(arrays.nll, first, 4));
+    list.add_if(at_once, at(chunks().row_factors));
+    list.add_if(at_once, at(chunks().scaled_hidden));
     list.add_if(at_once, logits);
-    loss_.launch(list.span(), launch.stream);
+    loss().launch(list.span(), launch.stream);
 
     if (backward_) {
       Addresses<7> backward(hidden, arrays.weight, targets, lse);
@@ -131,13 +131,14 @@ class FusedChunk final : public LinearChunk {
     }
     if (dhidden_) {
       Addresses<4> product(logits, arrays.weight);
-      product.add_if(at_once, at(chunks_.row_factors));
+      product.add_if(at_once, at(chunks().row_factors));
       product.add(rows_of(arrays.dhidden));
       dhidden_->launch(product.span(), launch.stream);
     }
-    if (problem_.dweight)
+    if (problem().dweight)
       (first == 0 ? dweight_ : later_dweight_)
-          ->launch(Addresses<3>(logits, at_once ? at(chunks_.scaled_hidden) : hidden, arrays.dweight).span(), launch.stream);
+          ->launch(Addresses<3>(logits, at_once ? at(chunks().scaled_hidden) : hidden, arrays.dweight).span(),
+                   launch.stream);
   }
 
  private:

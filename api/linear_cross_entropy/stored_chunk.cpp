@@ -184,55 +184,55 @@ StoredChunk::StoredChunk(Engine& engine, MatmulLibrary& matmul, const LinearCros
 
 void StoredChunk::launch(const LinearLaunch& launch, std::int64_t first) const {
   const auto& [arrays, scale, zero, one, ones, workspace, stream] = launch;
-  const bool each = problem_.reduction == Reduction::none;
-  const auto* const hidden = part(arrays.hidden, first * problem_.hidden_size, size_of(problem_.dtype));
+  const bool each = problem().reduction == Reduction::none;
+  const auto* const hidden = part(arrays.hidden, first * problem().hidden_size, size_of(problem().dtype));
   const auto floats_at = [&](std::size_t offset) { return reinterpret_cast<float*>(workspace + offset); };
-  void *const logits = workspace + chunks_.logits, *const dlogits = workspace + chunks_.dlogits;
-  void* const scratch = workspace + chunks_.matmul;
+  void *const logits = workspace + chunks().logits, *const dlogits = workspace + chunks().dlogits;
+  void* const scratch = workspace + chunks().matmul;
 
   logits_->enqueue({hidden, arrays.weight, logits, nullptr, nullptr, scratch, arrays.bias}, stream);
 
-  const float* const z_losses = each && arrays.z_loss != nullptr ? arrays.z_loss : floats_at(chunks_.z_losses);
-  const void* const targets = part(arrays.targets, first, size_of(problem_.target_dtype));
-  const void* const weight = has_scaled_weight(problem_) ? floats_at(chunks_.scaled_weight) : arrays.class_weight;
-  float* const lse = arrays.lse != nullptr ? arrays.lse + first : floats_at(chunks_.lse);
-  float* const nll = arrays.nll != nullptr ? arrays.nll + first : floats_at(chunks_.nll);
+  const float* const z_losses = each && arrays.z_loss != nullptr ? arrays.z_loss : floats_at(chunks().z_losses);
+  const void* const targets = part(arrays.targets, first, size_of(problem().target_dtype));
+  const void* const weight = has_scaled_weight(problem()) ? floats_at(chunks().scaled_weight) : arrays.class_weight;
+  float* const lse = arrays.lse != nullptr ? arrays.lse + first : floats_at(chunks().lse);
+  float* const nll = arrays.nll != nullptr ? arrays.nll + first : floats_at(chunks().nll);
   Addresses<12> list;
   list.add(logits);
   list.add(targets);
-  list.add_if(problem_.class_weight, weight);
-  list.add_if(has_row_dloss(problem_) && !problem_.dlse, part(arrays.dloss, first, 4));
-  list.add_if(scales_dlogits(problem_), scale);
-  list.add((each ? arrays.loss : floats_at(chunks_.losses)) + first);
+  list.add_if(problem().class_weight, weight);
+  list.add_if(has_row_dloss(problem()) && !problem().dlse, part(arrays.dloss, first, 4));
+  list.add_if(scales_dlogits(problem()), scale);
+  list.add((each ? arrays.loss : floats_at(chunks().losses)) + first);
   list.add(lse);
-  list.add_if(problem_.z_loss > 0, z_losses + first);
-  list.add_if(problem_.nll || problem_.dlse, nll);
-  list.add_if(problem_.argmax, part(arrays.argmax, first, size_of(problem_.target_dtype)));
-  list.add_if(has_gradient(problem_) && !problem_.dlse, dlogits);
-  loss_.launch(list.span(), stream);
+  list.add_if(problem().z_loss > 0, z_losses + first);
+  list.add_if(problem().nll || problem().dlse, nll);
+  list.add_if(problem().argmax, part(arrays.argmax, first, size_of(problem().target_dtype)));
+  list.add_if(has_gradient(problem()) && !problem().dlse, dlogits);
+  loss().launch(list.span(), stream);
 
   if (backward_) {
     Addresses<8> backward;
     backward.add(logits);
     backward.add(targets);
     backward.add(lse);
-    backward.add(floats_at(chunks_.dloss) + (has_row_dloss(problem_) ? first : 0));
+    backward.add(floats_at(chunks().dloss) + (has_row_dloss(problem()) ? first : 0));
     backward.add(nll);
-    backward.add_if(problem_.class_weight, weight);
-    backward.add(floats_at(chunks_.dlse) + first);
+    backward.add_if(problem().class_weight, weight);
+    backward.add(floats_at(chunks().dlse) + first);
     backward.add(dlogits);
     backward_->launch(backward.span(), stream);
   }
 
   const bool is_first = first == 0;
   const float* const sum_before = is_first ? zero : one;
-  if (problem_.dhidden)
-    dhidden_->enqueue({dlogits, arrays.weight, part(arrays.dhidden, first * problem_.hidden_size, size_of(problem_.dtype)),
+  if (problem().dhidden)
+    dhidden_->enqueue({dlogits, arrays.weight, part(arrays.dhidden, first * problem().hidden_size, size_of(problem().dtype)),
                        scale, zero, scratch},
                       stream);
-  if (problem_.dweight)
+  if (problem().dweight)
     dweight_.of_chunk(is_first).enqueue({dlogits, hidden, arrays.dweight, scale, sum_before, scratch}, stream);
-  if (problem_.dbias) dbias_.of_chunk(is_first).enqueue({ones, dlogits, arrays.dbias, scale, sum_before, scratch}, stream);
+  if (problem().dbias) dbias_.of_chunk(is_first).enqueue({ones, dlogits, arrays.dbias, scale, sum_before, scratch}, stream);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ std::vector<std::string> ParsedLinearLossBackward::templates() {
   return {"linear_loss", "matmul/simt.cuh", "matmul/wgmma.cuh", "cross_entropy/cross_entropy.cuh"};
 }
 
-KeyParts ParsedLinearLossBackward::key() const { return linear_loss::key_of(p_, product_, p_.dentropy ? ",dentropy" : ""); }
+KeyParts ParsedLinearLossBackward::key() const { return linear_loss::key_of(p_, product(), p_.dentropy ? ",dentropy" : ""); }
 
 Cost ParsedLinearLossBackward::cost() const {
   const auto tokens = static_cast<double>(p_.tokens), hidden_size = static_cast<double>(p_.hidden_size),
@@ -40,7 +40,7 @@ SourceParts ParsedLinearLossBackward::parts_of(const matmul::ProductConfig& c) c
   parts.threads = "as matmul";
   parts.specialized_for = {{"specialized for", std::string(name(p_.dtype))}, {"tokens, hidden_size, vocab_size", "any"}};
   const std::string params = "LinearLossBackwardParams";
-  parts.constants = matmul::constants(product_, c) + linear_loss::loss_constants(p_) +
+  parts.constants = matmul::constants(product(), c) + linear_loss::loss_constants(p_) +
                     "static constexpr tunesmith::LinearLossBackwardShape loss_shape = {\n" + member("dlse", p_.dlse) +
                     member("dentropy", p_.dentropy) + linear_loss::upstream_member(p_) +
                     "};\n\nstatic_assert(sizeof(tunesmith::" + params +
@@ -64,14 +64,14 @@ LaunchPlan ParsedLinearLossBackward::plan_of(const matmul::ProductConfig& c, con
                                 Pointer{"dentropy", offsetof(LinearLossBackwardParams, dentropy)},
                                 Pointer{"dlogits", product_at + offsetof(MatmulParams, c)}};
   LinearLossBackwardParams params{};
-  matmul::fill(product_, c, params.matmul.product);
+  matmul::fill(product(), c, params.matmul.product);
   linear_loss::set_loss_params(p_, params);
   LaunchPlan plan;
   plan.params.resize(sizeof params);
   std::memcpy(plan.params.data(), &params, sizeof params);
   linear_loss::add_pointers(array_view(), pointers, plan);
   plan.kernels.push_back(
-      matmul::add_product("linear_loss_backward", product_, c, device, linear_loss::positions_in(plan, "dlogits"), plan));
+      matmul::add_product("linear_loss_backward", product(), c, device, linear_loss::positions_in(plan, "dlogits"), plan));
   return plan;
 }
 
@@ -80,14 +80,14 @@ Problem ParsedLinearLossBackward::verification_problem() const {
 }
 
 void ParsedLinearLossBackward::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
-  linear_loss::fill_inputs(product_, p_.scale, p_.ignore_index, seed, kind, arrays);
+  linear_loss::fill_inputs(product(), p_.scale, p_.ignore_index, seed, kind, arrays);
   // As the forward operation computes them. A large problem, which is not checked, gets plausible ones.
   const bool exact = p_.tokens * p_.vocab_size * p_.hidden_size <= std::int64_t{1} << 30;
   const HostArray *const lse = find(arrays, "lse"), *const entropy = find(arrays, "entropy");
   for (std::int64_t t = 0; t < p_.tokens; ++t) {
     double of_token = std::log(static_cast<double>(p_.vocab_size)) + 4.5, entropy_of_token = of_token - 9;
     if (exact) {
-      const Token token(product_, p_.scale, p_.softcap, arrays, t);
+      const Token token(product(), p_.scale, p_.softcap, arrays, t);
       of_token = token.lse(), entropy_of_token = token.entropy();
     }
     write_element(DType::f32, lse->data, t, static_cast<float>(of_token));
@@ -102,10 +102,10 @@ CheckResult ParsedLinearLossBackward::check(std::span<const HostArray> arrays, s
     const HostArray* const found = find(arrays, array);
     return found == nullptr ? 0.0 : static_cast<double>(read_element(DType::f32, found->data, i));
   };
-  linear_loss::Comparison comparison(product_, max_rows);
+  linear_loss::Comparison comparison(product(), max_rows);
   for (std::int64_t i = 0; i < comparison.tokens(); ++i) {
     const std::int64_t t = comparison.token(i);
-    const Token token(product_, p_.scale, p_.softcap, arrays, t);
+    const Token token(product(), p_.scale, p_.softcap, arrays, t);
     const std::int64_t target = read_integer(p_.target_dtype, targets.data, t);
     const bool counts = target != p_.ignore_index && target >= 0 && target < p_.vocab_size;
     const double lse = value_of("lse", t), entropy = value_of("entropy", t);

@@ -12,7 +12,7 @@ namespace tunesmith {
 
 using linear_loss::find;
 void ParsedLinearLoss::fill_inputs(std::uint64_t seed, InputKind kind, std::span<const HostArray> arrays) const {
-  linear_loss::fill_inputs(product_, p_.scale, p_.ignore_index, seed, kind, arrays);
+  linear_loss::fill_inputs(product(), p_.scale, p_.ignore_index, seed, kind, arrays);
 }
 
 CheckResult ParsedLinearLoss::check(std::span<const HostArray> arrays, std::int64_t max_rows) const {
@@ -24,14 +24,14 @@ CheckResult ParsedLinearLoss::check(std::span<const HostArray> arrays, std::int6
     return read_element(DType::f32, find(arrays, name)->data, t);
   };
 
-  linear_loss::Comparison comparison(product_, max_rows);
+  linear_loss::Comparison comparison(product(), max_rows);
   const auto compare = [&](const std::string& what, double found, double expected, double allowed) {
     comparison.compare(what, found, expected, allowed);
   };
   for (std::int64_t i = 0; i < comparison.tokens(); ++i) {
     const std::int64_t t = comparison.token(i);
     const auto at = [t](const char* array) { return std::string(array) + "[" + std::to_string(t) + "]"; };
-    const linear_loss::Token token(product_, p_.scale, p_.softcap, arrays, t);
+    const linear_loss::Token token(product(), p_.scale, p_.softcap, arrays, t);
     const std::int64_t target = read_integer(p_.target_dtype, targets.data, t);
     const bool ignored = target == p_.ignore_index, bad = !ignored && (target < 0 || target >= p_.vocab_size);
     const bool counts = !ignored && !bad;

@@ -65,7 +65,7 @@ std::vector<std::string> ParsedLinearLoss::templates() {
 }
 
 KeyParts ParsedLinearLoss::key() const {
-  return linear_loss::key_of(p_, product_, std::string(p_.gradient ? ",gradient" : "") + (p_.entropy ? ",entropy" : ""));
+  return linear_loss::key_of(p_, product(), std::string(p_.gradient ? ",gradient" : "") + (p_.entropy ? ",entropy" : ""));
 }
 
 Cost ParsedLinearLoss::cost() const {
@@ -95,13 +95,13 @@ SourceParts ParsedLinearLoss::parts_of(const ProductConfig& c) const {
   parts.specialized_for = {{"specialized for", std::string(name(p_.dtype)) + (p_.gradient ? ", with gradients" : "")},
                            {"tokens, hidden_size, vocab_size", "any"}};
   const std::string params = "LinearLossParams";
-  parts.constants = matmul::constants(product_, c) + linear_loss::loss_constants(p_) +
+  parts.constants = matmul::constants(product(), c) + linear_loss::loss_constants(p_) +
                     "static constexpr tunesmith::LinearLossShape loss_shape = {\n" + member("vector", vector_of(p_)) +
                     member("gradient", p_.gradient) + member("nll", p_.nll) + member("entropy", p_.entropy) +
                     linear_loss::upstream_member(p_) + "};\n\nstatic_assert(sizeof(tunesmith::" + params +
                     ") == " + std::to_string(sizeof(LinearLossParams)) +
                     ", \"the host fills the parameters by this layout\");\n";
-  const auto product = [&](const std::string& entry, const std::string& again) {
+  const auto product_entry = [&](const std::string& entry, const std::string& again) {
     return linear_loss::product_kernel(entry, params, c,
                                        "ExponentialEpilogue<TargetType, loss_shape, options, " + again + ">");
   };
@@ -111,15 +111,15 @@ SourceParts ParsedLinearLoss::parts_of(const ProductConfig& c) const {
   };
   parts.kernels = linear_loss::kernel("linear_loss_start", params, threads,
                                       "linear_loss_start<Element, TargetType, loss_shape, options>(params)") +
-                  product("linear_loss", "false") + finish("linear_loss_finish", "false") +
-                  product("linear_loss_repeat", "true") + finish("linear_loss_finish_again", "true");
+                  product_entry("linear_loss", "false") + finish("linear_loss_finish", "false") +
+                  product_entry("linear_loss_repeat", "true") + finish("linear_loss_finish_again", "true");
   return parts;
 }
 
 LaunchPlan ParsedLinearLoss::plan_of(const ProductConfig& c, const DeviceInfo& device) const {
   LinearLossParams params{};
   static_assert(product_at == 0);
-  matmul::fill(product_, c, params.matmul.product);
+  matmul::fill(product(), c, params.matmul.product);
   const std::int64_t group_rows = c.rows() * (c.variant == matmul::Variant::wgmma ? c.cluster_m : 1);
   const std::int64_t groups = (p_.tokens + group_rows - 1) / group_rows, tiles = (p_.vocab_size + c.cols() - 1) / c.cols();
   const Layout layout(p_.tokens, groups, tiles, p_.entropy);
@@ -141,15 +141,13 @@ LaunchPlan ParsedLinearLoss::plan_of(const ProductConfig& c, const DeviceInfo& d
   plan.workspace_offset = offsetof(LinearLossParams, workspace);
   plan.workspace_use = WorkspaceUse::scratch;
   linear_loss::add_pointers(array_view(), pointers, plan);
-  const auto product = [&](const char* entry) {
-    return matmul::add_product(entry, product_, c, device, linear_loss::positions_in(plan, "exponentials"), plan);
-  };
-  plan.kernels = {folded_launch("linear_loss_start", (p_.tokens + threads / 32 - 1) / (threads / 32), threads, 0),
-                  product("linear_loss"), folded_launch("linear_loss_finish", p_.tokens, threads, 0)};
-  KernelLaunch repeat = plan.kernels[1];
+  const KernelLaunch main =
+      matmul::add_product("linear_loss", product(), c, device, linear_loss::positions_in(plan, "exponentials"), plan);
+  KernelLaunch repeat = main;
   repeat.entry = "linear_loss_repeat";
-  plan.kernels.push_back(repeat);
-  plan.kernels.push_back(folded_launch("linear_loss_finish_again", p_.tokens, threads, 0));
+  plan.kernels = {folded_launch("linear_loss_start", (p_.tokens + threads / 32 - 1) / (threads / 32), threads, 0), main,
+                  folded_launch("linear_loss_finish", p_.tokens, threads, 0), repeat,
+                  folded_launch("linear_loss_finish_again", p_.tokens, threads, 0)};
   plan.main_kernel = 1;
   return plan;
 }

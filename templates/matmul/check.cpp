@@ -20,7 +20,7 @@ const HostArray* find(std::span<const HostArray> arrays, std::string_view name) 
 void ParsedProduct::fill_inputs(std::uint64_t seed, InputKind, std::span<const HostArray> arrays) const {
   for (std::size_t number = 0; number < arrays.size(); ++number) {
     const HostArray& array = arrays[number];
-    if (array.info.output && !product_.accumulate) continue;
+    if (array.info.output && !product().accumulate) continue;
     const bool matrix = array.info.shape.size() == 2;
     const std::int64_t rows = matrix ? array.info.shape[0] : 1, cols = array.info.shape.back();
     const std::int64_t stride = matrix ? array.info.strides[0] : 0;
@@ -41,24 +41,24 @@ CheckResult ParsedProduct::check(std::span<const HostArray> arrays, std::int64_t
   CheckResult result;
   result.error_unit = "relative";
   // Of the sum of absolute products, beyond rounding of c: tensor cores truncate what they add to float32 sums.
-  result.allowed_error = 0x1p-24 * (8 + 2 * std::sqrt(static_cast<double>(product_.k)));
-  result.total_rows = product_.m;
-  result.checked_rows = std::min(product_.m, std::max<std::int64_t>(max_rows, 1));
+  result.allowed_error = 0x1p-24 * (8 + 2 * std::sqrt(static_cast<double>(product().k)));
+  result.total_rows = product().m;
+  result.checked_rows = std::min(product().m, std::max<std::int64_t>(max_rows, 1));
   // Rows of a large product are sampled, too.
-  const std::int64_t most = std::max<std::int64_t>((std::int64_t{1} << 27) / (product_.k * result.checked_rows), 16);
-  const std::int64_t cols = std::min(product_.n, most);
+  const std::int64_t most = std::max<std::int64_t>((std::int64_t{1} << 27) / (product().k * result.checked_rows), 16);
+  const std::int64_t cols = std::min(product().n, most);
   for (std::int64_t i = 0; i < result.checked_rows; ++i) {
-    const std::int64_t row = result.checked_rows > 1 ? (product_.m - 1) * i / (result.checked_rows - 1) : 0;
+    const std::int64_t row = result.checked_rows > 1 ? (product().m - 1) * i / (result.checked_rows - 1) : 0;
     double scale = factor != nullptr ? read_element(DType::f32, factor->data, 0) : 1;
     if (row_factors != nullptr) scale *= read_element(DType::f32, row_factors->data, row);
     for (std::int64_t j = 0; j < cols; ++j) {
-      const std::int64_t col = cols > 1 ? (product_.n - 1) * j / (cols - 1) : 0;
+      const std::int64_t col = cols > 1 ? (product().n - 1) * j / (cols - 1) : 0;
       double sum = 0, magnitude = 0;
-      for (std::int64_t k = 0; k < product_.k; ++k) {
-        const std::int64_t a_at = product_.transpose_a ? k * product_.a_stride() + row : row * product_.a_stride() + k;
-        const std::int64_t b_at = product_.transpose_b ? col * product_.b_stride() + k : k * product_.b_stride() + col;
-        const double product = read_element(product_.dtype, a.data, a_at) * read_element(product_.dtype, b.data, b_at);
-        sum += product, magnitude += std::fabs(product);
+      for (std::int64_t k = 0; k < product().k; ++k) {
+        const std::int64_t a_at = product().transpose_a ? k * product().a_stride() + row : row * product().a_stride() + k;
+        const std::int64_t b_at = product().transpose_b ? col * product().b_stride() + k : k * product().b_stride() + col;
+        const double term = read_element(product().dtype, a.data, a_at) * read_element(product().dtype, b.data, b_at);
+        sum += term, magnitude += std::fabs(term);
       }
       double expected = sum * scale;
       magnitude *= std::fabs(scale);
@@ -67,14 +67,14 @@ CheckResult ParsedProduct::check(std::span<const HostArray> arrays, std::int64_t
         expected += added, magnitude += std::fabs(added);
       }
       double rounding = 0;
-      const std::int64_t at = row * product_.c_stride() + col;
-      if (product_.accumulate) {
-        rounding = spacing(product_.output(), expected) / 2;
-        const double before = read_element(product_.output(), c.before, at);
+      const std::int64_t at = row * product().c_stride() + col;
+      if (product().accumulate) {
+        rounding = spacing(product().output(), expected) / 2;
+        const double before = read_element(product().output(), c.before, at);
         expected += before, magnitude += std::fabs(before);
       }
-      rounding += spacing(product_.output(), expected) * 0.51;
-      const double found = read_element(product_.output(), c.data, at);
+      rounding += spacing(product().output(), expected) * 0.51;
+      const double found = read_element(product().output(), c.data, at);
       double error = std::fabs(found - expected) - rounding;
       if (error < 0) error = 0;
       if (error > 0 && magnitude > 0) error /= magnitude;

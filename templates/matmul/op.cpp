@@ -17,19 +17,21 @@ void complete(ProductProblem& p) {
 KeyParts ParsedProduct::key() const {
   KeyParts parts;
   parts.problem_class =
-      std::string(tunesmith::name(product_.dtype)) + "," + std::string(tunesmith::name(product_.output())) +
-      (product_.transpose_a ? ",ta" : "") + (product_.transpose_b ? ",tb" : "") + (product_.accumulate ? ",add" : "") +
-      (product_.factor ? ",factor" : "") + (product_.row_factors ? ",row_factors" : "") + (product_.bias ? ",bias" : "") +
-      (why_not_tma(product_).empty() ? ",tma" : "") + ",k=" + std::to_string(product_.k);
-  parts.n_cols = product_.n;
-  parts.rows_bucket = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(product_.m)));
+      std::string(tunesmith::name(product().dtype)) + "," + std::string(tunesmith::name(product().output())) +
+      (product().transpose_a ? ",ta" : "") + (product().transpose_b ? ",tb" : "") + (product().accumulate ? ",add" : "") +
+      (product().factor ? ",factor" : "") + (product().row_factors ? ",row_factors" : "") + (product().bias ? ",bias" : "") +
+      (why_not_tma(product()).empty() ? ",tma" : "") + ",k=" + std::to_string(product().k);
+  parts.n_cols = product().n;
+  parts.rows_bucket = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(product().m)));
   return parts;
 }
 
 Cost ParsedProduct::cost() const {
-  const auto m = static_cast<double>(product_.m), n = static_cast<double>(product_.n), k = static_cast<double>(product_.k);
-  const auto in = static_cast<double>(size_of(product_.dtype)), c = m * n * static_cast<double>(size_of(product_.output()));
-  return {(m * k + k * n) * in + (product_.accumulate ? c : 0), c, 2 * m * n * k};
+  const auto m = static_cast<double>(product().m), n = static_cast<double>(product().n),
+             k = static_cast<double>(product().k);
+  const auto in = static_cast<double>(size_of(product().dtype)),
+             c = m * n * static_cast<double>(size_of(product().output()));
+  return {(m * k + k * n) * in + (product().accumulate ? c : 0), c, 2 * m * n * k};
 }
 
 SourceParts ParsedProduct::parts_of(const ProductConfig& c) const {
@@ -41,11 +43,11 @@ SourceParts ParsedProduct::parts_of(const ProductConfig& c) const {
   parts.algorithm = wgmma ? "wgmma on tiles that TMA loads into a ring of stages" : "float32 sums of tiles in shared memory";
   parts.threads = wgmma ? "persistent blocks; one producer thread and " + std::to_string(c.consumers) + " warpgroups"
                         : "16 x 16 threads compute a tile of " + std::to_string(c.tile) + " x " + std::to_string(c.tile);
-  parts.specialized_for = {{"specialized for", std::string(tunesmith::name(product_.dtype)) + " to " +
-                                                   std::string(tunesmith::name(product_.output()))},
+  parts.specialized_for = {{"specialized for", std::string(tunesmith::name(product().dtype)) + " to " +
+                                                   std::string(tunesmith::name(product().output()))},
                            {"m, n, k", "any"}};
   const std::string params = wgmma ? "MatmulWgmmaParams" : "MatmulParams";
-  parts.constants = matmul::constants(product_, c) + "static_assert(sizeof(tunesmith::" + params +
+  parts.constants = matmul::constants(product(), c) + "static_assert(sizeof(tunesmith::" + params +
                     ") == " + std::to_string(wgmma ? sizeof(MatmulWgmmaParams) : sizeof(MatmulParams)) +
                     ", \"the host fills the parameters by this layout\");\n";
   parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(c.threads()) +
@@ -58,7 +60,7 @@ SourceParts ParsedProduct::parts_of(const ProductConfig& c) const {
 LaunchPlan ParsedProduct::plan_of(const ProductConfig& c, const DeviceInfo& device) const {
   MatmulWgmmaParams params{};
   static_assert(offsetof(MatmulWgmmaParams, product) == 0);
-  fill(product_, c, params.product);
+  fill(product(), c, params.product);
   LaunchPlan plan;
   plan.params.resize(c.variant == Variant::wgmma ? sizeof params : sizeof params.product);
   std::memcpy(plan.params.data(), &params, plan.params.size());
@@ -74,7 +76,7 @@ LaunchPlan ParsedProduct::plan_of(const ProductConfig& c, const DeviceInfo& devi
     plan.pointers.push_back({array.name, static_cast<std::uint32_t>(offset_of(array.name)),
                              static_cast<std::uint32_t>(array.alignment), array.extent_bytes(), array.output, false});
   plan.kernels.push_back(
-      add_product("matmul", product_, c, device, {0, 1, static_cast<int>(plan.pointers.size()) - 1}, plan));
+      add_product("matmul", product(), c, device, {0, 1, static_cast<int>(plan.pointers.size()) - 1}, plan));
   return plan;
 }
 
@@ -82,15 +84,15 @@ Problem ParsedProduct::verification_problem() const {
   Problem small = problem();
   ProductProblem p;
   // Ragged, with the alignment of rows that the problem has.
-  p.m = 328 + product_.m % 8, p.n = 456 + product_.n % 8, p.k = 200 + product_.k % 8;
-  p.transpose_a = product_.transpose_a, p.transpose_b = product_.transpose_b;
+  p.m = 328 + product().m % 8, p.n = 456 + product().n % 8, p.k = 200 + product().k % 8;
+  p.transpose_a = product().transpose_a, p.transpose_b = product().transpose_b;
   const auto stride = [](std::int64_t cols, std::int64_t of) { return of % 8 == 0 ? (cols + 7) / 8 * 8 : cols; };
   small.fields.set("m", p.m);
   small.fields.set("n", p.n);
   small.fields.set("k", p.k);
-  small.fields.set("a_row_stride", stride(p.a_cols(), product_.a_stride()));
-  small.fields.set("b_row_stride", stride(p.b_cols(), product_.b_stride()));
-  small.fields.set("c_row_stride", stride(p.n, product_.c_stride()));
+  small.fields.set("a_row_stride", stride(p.a_cols(), product().a_stride()));
+  small.fields.set("b_row_stride", stride(p.b_cols(), product().b_stride()));
+  small.fields.set("c_row_stride", stride(p.n, product().c_stride()));
   return small;
 }
 

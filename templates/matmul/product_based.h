@@ -20,15 +20,16 @@ class ProductBased : public TypedProblem<ProductConfig> {
   ProductBased(const Op& op, const Typed& typed, const ProductProblem& product)
       : TypedProblem(op, typed), product_(product) {}
 
+  const ProductProblem& product() const noexcept { return product_; }
   ProductConfig default_of(const DeviceInfo& device) const override { return matmul::default_config(product_, device); }
-
-  const ProductProblem product_;
 
  private:
   ProductConfig read(const Config& config) const override { return ProductConfig::parse(config); }
   std::string why_invalid_of(const DeviceInfo& device, const ProductConfig& config) const override {
     return matmul::why_invalid(config, product_, device);
   }
+
+  const ProductProblem product_;
 };
 
 }  // namespace tunesmith::matmul
