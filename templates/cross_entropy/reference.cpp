@@ -52,7 +52,9 @@ void complete(const Settings& settings, const Row& row, double target_weight, Ro
 
   const Errors errors = errors_of(settings);
   const auto nll = static_cast<double>(out.nll);
-  out.lse_error = static_cast<double>(4 * errors.rounding * std::fabs(out.largest) +
+  // The sum relative to the maximum is at least 1 and is rounded, unless the maximum is the target's and left out of it.
+  const int rounded = out.target_logit == out.largest ? 0 : 1;
+  out.lse_error = static_cast<double>(4 * errors.rounding * (std::fabs(out.largest) + rounded) +
                                       errors.relative * std::fabs(out.log_sum) + 2 * out.logit_error);
   out.z_error = static_cast<double>(errors.underflow + errors.relative * out.z_loss +
                                     settings.z_loss * (2 * std::fabs(out.lse) + out.lse_error) * out.lse_error);
