@@ -131,7 +131,7 @@ def run(seed: int, engine: tunesmith.Engine) -> str:
     inferred -= {field for ways in enabling(name).values() for field, _ in ways}  # such as the size of pages
     options = {field: value for field, value in fields.items() if field not in inferred}
     # By position: a field may have the name of an array.
-    inputs = [given.get(array.name) for array in _core.operation_arrays(name, {}) if array.role != "output"]
+    inputs = [given.get(array.name) for array in ops._inputs(name, {})]
     try:
         found = getattr(ops, name)(*inputs, **options, engine=engine)
         results = dict(zip(plain_results, found if isinstance(found, tuple) else (found,), strict=True))

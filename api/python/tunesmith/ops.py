@@ -71,7 +71,7 @@ class Operation:
     def __call__(self, *arrays: Any, engine: Engine | None = None, out: Mapping[str, Any] | Any = None, **named: Any) -> Any:
         """Run the operation. Return its output, or a named tuple of its outputs if there are several.
 
-        arrays: the inputs in the order of the signature, or by keyword. out: arrays to write to, by name; the array if there is one.
+        arrays: the inputs in the order of the signature, or by keyword. out: arrays to write to, by name, or the one array.
         """
         import numpy
 
@@ -225,8 +225,7 @@ def _signature(name: str) -> inspect.Signature:
     import inspect  # slow
 
     parameters = [
-        inspect.Parameter(array.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
-        for array in _inputs(name, {})
+        inspect.Parameter(array.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None) for array in _inputs(name, {})
     ]
     taken = {parameter.name for parameter in parameters} | {"engine", "out"}
     for keyword in ["engine", "out"] + [field.name for field in _core.operation_fields(name) if not field.hidden]:

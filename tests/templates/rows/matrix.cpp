@@ -303,10 +303,16 @@ std::vector<MatrixCase> row_matrix(const std::string& family, const std::vector<
   const std::size_t draws = 64 / ops.size();  // in each schedule
   Drawing drawing(devices, seed);
   std::vector<Candidate> candidates;
-  for (const Op* op : ops)
-    for (const Schedule& schedule : schedules)
-      for (std::size_t i = 0; i < draws * schedule.draws; ++i)
-        if (std::optional<Candidate> made = drawing.draw(*op, schedule)) candidates.push_back(std::move(*made));
+  for (const Schedule& schedule : schedules) {
+    const std::size_t before = candidates.size();
+    for (std::size_t i = 0; i < draws * schedule.draws * ops.size(); ++i)
+      if (std::optional<Candidate> made = drawing.draw(*ops[i % ops.size()], schedule))
+        candidates.push_back(std::move(*made));
+    // Few problems have a schedule such as streamed rows, and no problem of some operations.
+    for (std::size_t i = 0; candidates.size() == before && i < 2000; ++i)
+      if (std::optional<Candidate> made = drawing.draw(*ops[i % ops.size()], schedule))
+        candidates.push_back(std::move(*made));
+  }
   // Programs that few schedules have.
   std::set<std::string> drawn;
   for (const Candidate& candidate : candidates) drawn.insert(candidate.drawn.program);

@@ -23,7 +23,9 @@ class _Gradient(Operator):
 
 
 FORWARD = Operator("linear_loss", without=["dloss", "z_loss"], results=["loss", "lse", "entropy"])
-BACKWARD = _Gradient("linear_loss_backward", without=["z_loss", "dlse"], results=["dlogits"], contiguous=["dloss", "dentropy"])
+BACKWARD = _Gradient(
+    "linear_loss_backward", without=["z_loss", "dlse"], results=["dlogits"], contiguous=["dloss", "dentropy"]
+)
 
 
 def linear_log_probs(
@@ -58,9 +60,7 @@ def linear_log_probs(
         input, linear_weight = input.to(dtype), linear_weight.to(dtype)
     options = {"scale": 1 / temperature, "softcap": softcap, "ignore_index": ignore_index}
     hidden = input.reshape(-1, input.shape[-1])
-    log_probs, entropy = _LogProbs.apply(
-        hidden, linear_weight, target.reshape(-1), options, return_entropy, memory_bytes
-    )
+    log_probs, entropy = _LogProbs.apply(hidden, linear_weight, target.reshape(-1), options, return_entropy, memory_bytes)
     log_probs = log_probs.reshape(target.shape)
     return (log_probs, entropy.reshape(target.shape)) if return_entropy else log_probs
 
@@ -70,9 +70,7 @@ class _LogProbs(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> Any:
         hidden, weight, targets, options, with_entropy, ctx.memory_bytes = arguments
         tensors = {"hidden": hidden, "weight": weight, "targets": targets}
-        loss, lse, entropy = FORWARD.overload(
-            *FORWARD.arguments(tensors, FORWARD.values(**options, entropy=with_entropy))
-        )
+        loss, lse, entropy = FORWARD.overload(*FORWARD.arguments(tensors, FORWARD.values(**options, entropy=with_entropy)))
         ctx.options, ctx.with_entropy = options, with_entropy
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(hidden, weight, targets, lse, entropy)
