@@ -1,5 +1,6 @@
 #include "tests/quality/layering.h"
 
+#include <algorithm>
 #include <optional>
 #include <regex>
 #include <set>
@@ -134,13 +135,16 @@ const std::set<std::string_view> over_rows = {"templates/softmax/", "templates/c
 bool is_for_rows(std::string_view folder) { return folder == "templates/row/" || folder == "templates/strided/"; }
 
 // Operations that continue another one, whose files they share.
-const std::map<std::string_view, std::string_view> continues = {{"templates/attention_backward/", "templates/attention/"},
-                                                                {"templates/kv_append/", "templates/attention/"},
-                                                                {"templates/rms_norm/", "templates/row_program/"}};
+const std::multimap<std::string_view, std::string_view> continues = {
+    {"templates/attention_backward/", "templates/attention/"},
+    {"templates/kv_append/", "templates/attention/"},
+    {"templates/rms_norm/", "templates/row_program/"},
+    {"templates/linear_loss/", "templates/matmul/"},
+    {"templates/linear_loss/", "templates/cross_entropy/"}};
 
 bool continues_operation(std::string_view own, std::string_view target) {
-  const auto found = continues.find(own);
-  return found != continues.end() && found->second == target;
+  const auto [begin, end] = continues.equal_range(own);
+  return std::any_of(begin, end, [&](const auto& pair) { return pair.second == target; });
 }
 
 std::string check_device_code(const Include& include, const std::string& path) {

@@ -93,7 +93,8 @@ TEST_F(InvalidProblemsOfTheCommandLine, NameTheFieldAndWriteNothing) {
       arguments.push_back(std::string(name) + "=" + text_of(value));
     }
     for (const ArrayInfo& array : op.describe_arrays({}))
-      if (array.output && array.present) {
+      // The file of an output determines its strides.
+      if (array.output && array.present && !drawn.broken.starts_with(array.name + "_")) {
         arguments.insert(arguments.end(), {"--output", array.name + "=" + path("output.npy")});
         break;
       }

@@ -116,7 +116,7 @@ void add_doctor(CLI::App& app, Parse& parse) {
                     "check the remote cache of TUNESMITH_REMOTE instead; fails if it does not work");
   command->add_flag("--json", *json, "print one JSON object, nothing else");
   command->footer(
-      "Exit code 0: kernels can run on the device, or for auto be compiled here; 1: they cannot. The problems say why.");
+      "Exit code 0: kernels can run on the device, or for auto be compiled here; 1: they cannot, and it says why.");
   command->callback([&parse, flags, json, remote, remote_only] {
     parse.action = [flags, json, remote, remote_only] {
       return *remote_only ? check_remote(remote->text(), *json) : doctor(*flags, *json);
