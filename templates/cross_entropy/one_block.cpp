@@ -11,8 +11,9 @@
 namespace tunesmith::cross_entropy {
 
 OneBlockConfig OneBlockConfig::parse(const Config& config) {
-  if (config.fields.size() != 1)
-    throw Error(ErrorCode::invalid_argument, "config '", config.text(), "' needs variant and nothing else");
+  for (const auto& [field, value] : config.fields)
+    if (field != "variant")
+      throw Error(ErrorCode::invalid_argument, "config field '", field, "' does not exist; allowed: variant");
   const Value* const variant = config.fields.find("variant");
   if (variant == nullptr || text(*variant) != "block")
     throw Error(ErrorCode::invalid_argument, "config variant is ",
