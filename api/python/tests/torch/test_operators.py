@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import tunesmith.torch as tt
-from tunesmith.torch import linear_losses, losses, vocab_parallel
+from tunesmith.torch import linear_losses, log_probs, losses, vocab_parallel
 from tunesmith.torch.attention_operators import BACKWARD, FORWARD
 from tunesmith.torch.softmax import FORWARD as SOFTMAXES
 
@@ -61,6 +61,17 @@ SAMPLES: dict[str, Any] = {
     "linear_cross_entropy_backward": lambda: (
         *(torch.randn(5, 16), torch.randn(40, 16), torch.arange(5), None, torch.ones(()), torch.randn(40), torch.ones(5)),
         *linear_losses.BACKWARD.values(**LINEAR),
+    ),
+    "linear_loss": lambda: log_probs.FORWARD.arguments(
+        {"hidden": torch.randn(5, 16), "weight": torch.randn(40, 16), "targets": torch.arange(5)},
+        log_probs.FORWARD.values(entropy=True),
+    ),
+    "linear_loss_backward": lambda: log_probs.BACKWARD.arguments(
+        {
+            **{"hidden": torch.randn(5, 16), "weight": torch.randn(40, 16), "targets": torch.arange(5)},
+            **{"lse": torch.full((5,), 9.0), "dloss": torch.ones(5)},
+        },
+        log_probs.BACKWARD.values(),
     ),
     "cross_entropy_shard": lambda: (torch.randn(5, COLS), torch.arange(5), *vocab_parallel.SHARD.values(**SHARD)),
     "cross_entropy_combine": lambda: (

@@ -19,8 +19,8 @@ from .append import kv_append
 from .attention import attention
 from .flex import flex_attention, why_not_flex_attention
 from .launching import engine_of, use_engine
-from .linear_log_probs import linear_log_probs
 from .linear_losses import linear_cross_entropy
+from .log_probs import linear_log_probs
 from .losses import cross_entropy
 from .paged import paged_attention
 from .rms_norm import rms_norm
