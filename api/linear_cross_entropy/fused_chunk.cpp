@@ -22,42 +22,39 @@ Upstream upstream_of(const LinearCrossEntropyProblem& problem) {
   return has_factor ? Upstream::scalar : Upstream::none;
 }
 
+/// The fields that the loss and its gradient share.
+template <typename ChunkProblem>
+ChunkProblem of_chunk(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t rows) {
+  ChunkProblem chunk;
+  chunk.tokens = rows;
+  chunk.hidden_size = problem.hidden_size;
+  chunk.vocab_size = problem.vocab_size;
+  chunk.dtype = problem.dtype;
+  chunk.target_dtype = problem.target_dtype;
+  chunk.ignore_index = problem.ignore_index;
+  chunk.z_loss = problem.z_loss;
+  chunk.scale = problem.scale;
+  chunk.softcap = problem.softcap;
+  chunk.hidden_alignment = aligned_rows(problem, chunks, problem.hidden_alignment);
+  chunk.weight_alignment = used_alignment(problem.weight_alignment);
+  return chunk;
+}
+
 LinearLossProblem loss_problem(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks, std::int64_t rows) {
-  LinearLossProblem loss;
-  loss.tokens = rows;
-  loss.hidden_size = problem.hidden_size;
-  loss.vocab_size = problem.vocab_size;
-  loss.dtype = problem.dtype;
-  loss.target_dtype = problem.target_dtype;
+  auto loss = of_chunk<LinearLossProblem>(problem, chunks, rows);
   loss.gradient = has_gradient(problem) && !problem.dlse;
   if (loss.gradient) loss.dloss = upstream_of(problem);
-  loss.ignore_index = problem.ignore_index;
-  loss.z_loss = problem.z_loss;
-  loss.scale = problem.scale;
-  loss.softcap = problem.softcap;
   loss.nll = problem.nll;
   loss.exponentials_row_stride = chunks.row_stride;
-  loss.hidden_alignment = aligned_rows(problem, chunks, problem.hidden_alignment);
-  loss.weight_alignment = used_alignment(problem.weight_alignment);
   return loss;
 }
 
-LinearLossBackwardProblem backward_problem(const LinearCrossEntropyProblem& problem, const LinearLossProblem& loss) {
-  LinearLossBackwardProblem backward;
-  backward.tokens = loss.tokens;
-  backward.hidden_size = loss.hidden_size;
-  backward.vocab_size = loss.vocab_size;
-  backward.dtype = loss.dtype;
-  backward.target_dtype = loss.target_dtype;
+LinearLossBackwardProblem gradient_problem(const LinearCrossEntropyProblem& problem, const LinearChunks& chunks,
+                                           std::int64_t rows) {
+  auto backward = of_chunk<LinearLossBackwardProblem>(problem, chunks, rows);
   backward.dloss = upstream_of(problem);
   backward.dlse = true;
-  backward.ignore_index = loss.ignore_index;
-  backward.z_loss = loss.z_loss;
-  backward.scale = loss.scale;
-  backward.softcap = loss.softcap;
-  backward.dlogits_row_stride = loss.exponentials_row_stride;
-  backward.hidden_alignment = loss.hidden_alignment;
-  backward.weight_alignment = loss.weight_alignment;
+  backward.dlogits_row_stride = chunks.row_stride;
   return backward;
 }
 
@@ -67,7 +64,7 @@ class FusedChunk final : public LinearChunk {
              const PrepareOptions& options)
       : LinearChunk(problem, chunks, engine.prepare(loss_problem(problem, chunks, rows), options)) {
     const PrepareOptions mode{.mode = options.mode};
-    if (problem.dlse) backward_ = engine.prepare(backward_problem(problem, loss_problem(problem, chunks, rows)), mode);
+    if (problem.dlse) backward_ = engine.prepare(gradient_problem(problem, chunks, rows), mode);
     if (problem.dhidden) {  // row_factors (exponentials weight), or dlogits weight
       ProductProblem product;
       product.dtype = problem.dtype;

@@ -39,7 +39,7 @@ constexpr int linear_loss_threads = 256;
 /// range.
 constexpr float linear_loss_headroom = 32.0f;
 /// A larger sum says that exponentials may have overflowed, or will in the products with weight and hidden.
-constexpr float linear_loss_most = 0x1p+92f;
+constexpr float linear_loss_max_sum = 0x1p+92f;
 
 template <typename T>
 __device__ __forceinline__ T* linear_loss_array(const LinearLossParams& params, int64 at) {
@@ -213,8 +213,8 @@ __device__ __forceinline__ void linear_loss_finish(const LinearLossParams& param
   const float of_target = exp2_approx(fused_multiply_add(target_logit, ExponentScale().high, -origin));
   const float sum = add(rest, of_target);
   if constexpr (!again) {
-    if (!(sum < linear_loss_most)) {  // or NaN
-      sync_block();                   // all threads have read the origin
+    if (!(sum < linear_loss_max_sum)) {  // or NaN
+      sync_block();                      // all threads have read the origin
       if (thread_index() == 0) {
         *origin_of_row = multiply(largest, ExponentScale().high);
         *repeats = 1;

@@ -8,11 +8,6 @@
 
 namespace tunesmith::linear_loss {
 
-const HostArray* find(std::span<const HostArray> arrays, std::string_view name) {
-  const auto found = std::ranges::find_if(arrays, [&](const HostArray& array) { return array.info.name == name; });
-  return found == arrays.end() ? nullptr : &*found;
-}
-
 void fill_inputs(const matmul::ProductProblem& product, double scale, std::int64_t ignore_index, std::uint64_t seed,
                  InputKind kind, std::span<const HostArray> arrays) {
   const HostArray &hidden = *find(arrays, "hidden"), &weight = *find(arrays, "weight"), &targets = *find(arrays, "targets");

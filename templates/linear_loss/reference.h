@@ -12,7 +12,7 @@
 
 namespace tunesmith::linear_loss {
 
-const HostArray* find(std::span<const HostArray> arrays, std::string_view name);
+using matmul::find;
 
 /// Fills hidden, weight, targets and upstream gradients. The first rows of edge cases have a NaN, logits with a deviation of
 /// 200, targets with nearly all of the probability, and targets that are ignored or no class.

@@ -8,15 +8,6 @@
 #include "templates/sampling.h"
 
 namespace tunesmith::matmul {
-namespace {
-
-const HostArray* find(std::span<const HostArray> arrays, std::string_view name) {
-  const auto found = std::ranges::find_if(arrays, [&](const HostArray& array) { return array.info.name == name; });
-  return found == arrays.end() ? nullptr : &*found;
-}
-
-}  // namespace
-
 void ParsedProduct::fill_inputs(std::uint64_t seed, InputKind, std::span<const HostArray> arrays) const {
   for (std::size_t number = 0; number < arrays.size(); ++number) {
     const HostArray& array = arrays[number];

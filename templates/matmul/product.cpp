@@ -78,6 +78,11 @@ std::vector<FieldInfo> config_fields() {
   return all;
 }
 
+const HostArray* find(std::span<const HostArray> arrays, std::string_view name) {
+  const auto found = std::ranges::find_if(arrays, [&](const HostArray& array) { return array.info.name == name; });
+  return found == arrays.end() ? nullptr : &*found;
+}
+
 std::string why_not_tma(const ProductProblem& p) {
   if (p.dtype == DType::f32) return "wgmma multiplies f16 and bf16; dtype is f32";
   if (std::min({p.a_alignment, p.b_alignment, p.c_alignment}) < 16) return "TMA needs arrays that are aligned to 16 bytes";

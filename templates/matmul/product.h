@@ -137,6 +137,9 @@ std::vector<Config> search_space(const ProductProblem& problem, const DeviceInfo
                                  const ProductConfig& start);
 std::vector<FieldInfo> config_fields();
 
+/// Returns the array of this name, or nullptr.
+const HostArray* find(std::span<const HostArray> arrays, std::string_view name);
+
 /// Returns why TMA cannot load or store the arrays; empty if it can.
 std::string why_not_tma(const ProductProblem& problem);
 

@@ -51,8 +51,8 @@ inline std::vector<ProductCase> matmul_cases(std::uint64_t seed, int count, int 
 }
 
 /// Every option; two cases of three are wgmma.
-inline std::vector<ProductCase> linear_loss_cases(std::uint64_t seed, int count, int most_tokens, int most_hidden,
-                                                  int most_classes) {
+inline std::vector<ProductCase> linear_loss_cases(std::uint64_t seed, int count, int max_tokens, int max_hidden,
+                                                  int max_classes) {
   Chance chance(seed);
   const auto any = [&](int least, int most) { return least + static_cast<int>(chance.below(most - least + 1)); };
   const char* const options[] = {"",
@@ -65,10 +65,10 @@ inline std::vector<ProductCase> linear_loss_cases(std::uint64_t seed, int count,
   std::vector<ProductCase> cases;
   for (int i = 0; i < count; ++i) {
     const bool wgmma = i % 3 != 2;
-    const int classes = i % 10 == 4 ? 1 : any(2, most_classes);
+    const int classes = i % 10 == 4 ? 1 : any(2, max_classes);
     std::string fields = std::string("dtype=") + (wgmma || i % 2 == 0 ? "bf16" : "f32") +
-                         product_field("tokens", any(1, most_tokens)) +
-                         product_field("hidden_size", wgmma ? 8 * any(1, most_hidden / 8) : any(1, most_hidden)) +
+                         product_field("tokens", any(1, max_tokens)) +
+                         product_field("hidden_size", wgmma ? 8 * any(1, max_hidden / 8) : any(1, max_hidden)) +
                          product_field("vocab_size", classes) + options[static_cast<std::size_t>(i) % std::size(options)];
     if (i % 4 == 1 && wgmma) fields += product_field("exponentials_row_stride", (classes + 63) / 64 * 64);
     cases.emplace_back(
@@ -78,12 +78,12 @@ inline std::vector<ProductCase> linear_loss_cases(std::uint64_t seed, int count,
 }
 
 /// Every option of the gradient; shapes as above.
-inline std::vector<ProductCase> linear_loss_backward_cases(std::uint64_t seed, int count, int most_tokens, int most_hidden,
-                                                           int most_classes) {
+inline std::vector<ProductCase> linear_loss_backward_cases(std::uint64_t seed, int count, int max_tokens, int max_hidden,
+                                                           int max_classes) {
   const char* const options[] = {"", ",dlse=1,z_loss=0.01", ",dentropy=1",
                                  ",dloss=scalar,dlse=1,dentropy=1,scale=0.5,softcap=30,target_dtype=i32",
                                  ",dloss=none,softcap=20"};
-  std::vector<ProductCase> cases = linear_loss_cases(seed, count, most_tokens, most_hidden, most_classes);
+  std::vector<ProductCase> cases = linear_loss_cases(seed, count, max_tokens, max_hidden, max_classes);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     std::string& fields = cases[i].first;
     fields.resize(std::min(fields.find(',', fields.find("vocab_size=")), fields.size()));
