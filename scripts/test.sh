@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
+source scripts/random_seed.sh
 
 workflow=${1:-test}
 case $workflow in

@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source scripts/environment.sh
+source scripts/random_seed.sh
 
 environment=build/torch-environment
 cmake --preset debug >/dev/null

@@ -84,7 +84,14 @@ __device__ __forceinline__ Bits<bytes> load(const void* address) {
 }
 
 #define TUNESMITH_LOAD_IF(instruction, policy_operand, ...)                                       \
-  if constexpr (bytes == 2)                                                                       \
+  if constexpr (bytes == 1) {                                                                     \
+    uint16 wide = bits.word;                                                                      \
+    asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %2, 0;\n@there " instruction           \
+                 ".b8 %0, [%1]" policy_operand(3) ";\n}"                                          \
+                 : "+h"(wide)                                                                     \
+                 : "l"(address), "r"(wanted)__VA_ARGS__);                                         \
+    bits.word = static_cast<unsigned char>(wide);                                                 \
+  } else if constexpr (bytes == 2)                                                                \
     asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %2, 0;\n@there " instruction           \
                  ".b16 %0, [%1]" policy_operand(3) ";\n}"                                         \
                  : "+h"(bits.word)                                                                \
@@ -105,8 +112,8 @@ __device__ __forceinline__ Bits<bytes> load(const void* address) {
                  : "+r"(bits.word[0]), "+r"(bits.word[1]), "+r"(bits.word[2]), "+r"(bits.word[3]) \
                  : "l"(address), "r"(wanted)__VA_ARGS__)
 
-/// Loads 2, 4, 8 or 16 bytes if `there`, otherwise returns `otherwise`. Predicated, so that the compiler issues it together
-/// with the loads around it.
+/// Loads 1, 2, 4, 8 or 16 bytes if `there`, otherwise returns `otherwise`. Predicated, so that the compiler issues it
+/// together with the loads around it.
 template <int bytes, LoadHint hint>
 __device__ __forceinline__ Bits<bytes> load_if(bool there, const void* address, Bits<bytes> otherwise) {
   Bits<bytes> bits = otherwise;

@@ -61,6 +61,12 @@ struct LinearLossScale : LogitScale<options> {
     return logit;
   }
 
+  /// Not negative, as rounding makes the slope at the cap: the order of bits is that of numbers that are not.
+  __device__ __forceinline__ float slope(float logit) const {
+    const float slope = LogitScale<options>::slope(logit);
+    return options.softcap && slope < 0.0f ? 0.0f : slope;
+  }
+
  private:
   __device__ __forceinline__ static CrossEntropyParams scales_of(const auto& params) {
     CrossEntropyParams scales = {};

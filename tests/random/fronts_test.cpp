@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <set>
 
@@ -11,6 +10,7 @@
 #include "tests/api/cli/process.h"
 #include "tests/random/case.h"
 #include "tests/random/chance.h"
+#include "tests/random/fresh_seed.h"
 
 namespace tunesmith::test {
 namespace {
@@ -25,8 +25,7 @@ std::string text_of(const Value& value) {
 
 /// Draws problems with one wrong field and without source code of the user's, which the command line reads from files.
 std::vector<RandomCase> draw_invalid(std::size_t count) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-  const std::uint64_t run = mixed(static_cast<std::uint64_t>(now), "fronts");
+  const std::uint64_t run = fresh_seed("fronts");
   std::printf("invalid problems from 0x%llx\n", static_cast<unsigned long long>(run));
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   std::vector<RandomCase> cases;

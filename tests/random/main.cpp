@@ -8,7 +8,6 @@
 // status 1 if one is not found.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -17,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/random/chance.h"
+#include "tests/random/fresh_seed.h"
 #include "tests/random/session.h"
 
 namespace tunesmith::test {
@@ -64,7 +63,7 @@ int main(int count, char** arguments) {
   using namespace tunesmith::test;
   SessionOptions options;
   options.jobs = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  options.run = mixed(static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()), "run");
+  options.run = fresh_seed("run");
   bool replays = false;
   std::string mutations;
   for (int i = 1; i < count; ++i) {

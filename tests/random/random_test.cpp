@@ -3,11 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstdlib>
 #include <fstream>
 
 #include "tests/random/chance.h"
+#include "tests/random/fresh_seed.h"
 #include "tests/random/session.h"
 #include "tests/support/source_folder.h"
 #include "tests/support/torture.h"
@@ -39,15 +38,11 @@ TEST(RandomProblems, OfAFixedSeed) {
   expect_clean(options);
 }
 
-TEST(RandomProblems, OfAFreshSeed) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-  expect_clean(short_session(mixed(static_cast<std::uint64_t>(now), "run"), 2));
-}
+TEST(RandomProblems, OfAFreshSeed) { expect_clean(short_session(fresh_seed("run"), 2)); }
 
 // Drawing and checking costs a millisecond, compiling and running a hundred.
 TEST(RandomProblems, DescriptionsOfAFreshSeed) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
-  SessionOptions options = short_session(mixed(static_cast<std::uint64_t>(now), "descriptions"), 0.1);
+  SessionOptions options = short_session(fresh_seed("descriptions"), 0.1);
   options.check_only = true;
   expect_clean(options);
 }

@@ -91,6 +91,21 @@ def test_linear_cross_entropy(with_bias: bool, reduction: str, return_lse: bool)
     check(lambda *a: jax.tree.map(lambda x: x.astype(jnp.bfloat16), ours(*a)), theirs, *arrays, slack=1.5)
 
 
+@pytest.mark.parametrize("reduction, return_lse", [("mean", False), ("none", True)])
+def test_fused_logits(reduction: str, return_lse: bool) -> None:
+    hidden, weight = numbers(8, 64, dtype=jnp.bfloat16) * 0.5, numbers(96, 64, dtype=jnp.bfloat16) * 0.5
+    targets, given = integers(96, 8), {"reduction": reduction, "z_loss": 1e-3}
+
+    def ours(*arrays: Any) -> Any:
+        return tj.linear_cross_entropy(*arrays, targets, return_lse=return_lse, fused=True, **given)
+
+    def theirs(*arrays: Any) -> Any:
+        loss, lse = _linear(*arrays, None, targets, **given)
+        return (loss, lse) if return_lse else loss
+
+    check(ours, theirs, hidden, weight, slack=1.5)
+
+
 def test_a_gradient_of_the_hidden_states_alone_computes_no_other() -> None:
     hidden, weight, targets = numbers(8, 64, dtype=jnp.float16), numbers(96, 64, dtype=jnp.float16), integers(96, 8)
     program = jax.make_jaxpr(jax.grad(lambda h: tj.linear_cross_entropy(h, weight, targets)))(hidden)

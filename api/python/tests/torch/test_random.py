@@ -1,6 +1,7 @@
 """Random calls (random_calls.py) for a bounded time: fixed seeds, then others.
 
-TUNESMITH_RANDOM_SECONDS: for each of the two, default 30. TUNESMITH_RANDOM_SEED: the first of the others, default the time.
+TUNESMITH_RANDOM_SECONDS: for each of the two, default 30. TUNESMITH_RANDOM_SEED: the first of the others, by default from
+the clock.
 A failure names its seed; a seed that failed once belongs in random_calls.txt.
 """
 
