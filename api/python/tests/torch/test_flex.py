@@ -40,7 +40,7 @@ def tensors() -> list[torch.Tensor]:
     return [torch.randn(2, HEADS, SEQ, HEAD_DIM, requires_grad=True) for _ in range(3)]
 
 
-@pytest.mark.parametrize("score_mod", [None, alibi, capped], ids=str)
+@pytest.mark.parametrize("score_mod", [None, alibi, capped], ids=["none", "alibi", "capped"])
 @pytest.mark.parametrize("masked", [False, True])
 def test_outputs_and_gradients(tensors: list[torch.Tensor], score_mod: Any, masked: bool) -> None:
     block_mask = torchs.create_block_mask(causal, None, None, SEQ, SEQ, device="cpu", BLOCK_SIZE=16) if masked else None
