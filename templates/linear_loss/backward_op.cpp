@@ -12,7 +12,7 @@
 
 namespace tunesmith {
 
-using linear_loss::find, linear_loss::Pointer, linear_loss::Token;
+using linear_loss::find, linear_loss::Token;
 
 ParsedLinearLossBackward::ParsedLinearLossBackward(const Op& op, const LinearLossBackwardProblem& problem)
     : ProductBased(op, problem, linear_loss::product_of(problem, problem.dlogits_row_stride)), p_(problem) {}
@@ -54,15 +54,15 @@ SourceParts ParsedLinearLossBackward::parts_of(const matmul::ProductConfig& c) c
 LaunchPlan ParsedLinearLossBackward::plan_of(const matmul::ProductConfig& c, const DeviceInfo& device) const {
   constexpr std::size_t product_at = offsetof(LinearLossBackwardParams, matmul) + offsetof(MatmulWgmmaParams, product);
   static_assert(product_at == 0);
-  constexpr std::array pointers{Pointer{"hidden", product_at + offsetof(MatmulParams, a)},
-                                Pointer{"weight", product_at + offsetof(MatmulParams, b)},
-                                Pointer{"targets", offsetof(LinearLossBackwardParams, targets)},
-                                Pointer{"lse", offsetof(LinearLossBackwardParams, lse)},
-                                Pointer{"dloss", offsetof(LinearLossBackwardParams, dloss)},
-                                Pointer{"dlse", offsetof(LinearLossBackwardParams, dlse)},
-                                Pointer{"entropy", offsetof(LinearLossBackwardParams, entropy)},
-                                Pointer{"dentropy", offsetof(LinearLossBackwardParams, dentropy)},
-                                Pointer{"dlogits", product_at + offsetof(MatmulParams, c)}};
+  constexpr std::array pointers{ArrayPlace{"hidden", product_at + offsetof(MatmulParams, a)},
+                                ArrayPlace{"weight", product_at + offsetof(MatmulParams, b)},
+                                ArrayPlace{"targets", offsetof(LinearLossBackwardParams, targets)},
+                                ArrayPlace{"lse", offsetof(LinearLossBackwardParams, lse)},
+                                ArrayPlace{"dloss", offsetof(LinearLossBackwardParams, dloss)},
+                                ArrayPlace{"dlse", offsetof(LinearLossBackwardParams, dlse)},
+                                ArrayPlace{"entropy", offsetof(LinearLossBackwardParams, entropy)},
+                                ArrayPlace{"dentropy", offsetof(LinearLossBackwardParams, dentropy)},
+                                ArrayPlace{"dlogits", product_at + offsetof(MatmulParams, c)}};
   LinearLossBackwardParams params{};
   matmul::fill(product(), c, params.matmul.product);
   linear_loss::set_loss_params(p_, params);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "templates/render.h"
@@ -112,6 +113,10 @@ void check_sources(const ParsedProblem& problem, const DeviceInfo& device, const
   const LaunchPlan plan = problem.launch_plan(config, device);
   findings.expect(plan.kernels.empty() || plan.pointers.size() == problem.array_view().size(), "the plan has ",
                   plan.pointers.size(), " pointers");
+  std::set<std::uint32_t> places;
+  for (const LaunchPlan::Pointer& pointer : plan.pointers)
+    findings.expect(places.insert(pointer.offset).second && pointer.offset + sizeof(void*) <= plan.params.size(),
+                    "the place of ", pointer.array, " in the parameters, ", pointer.offset, ", is another array's or none");
   for (const KernelLaunch& kernel : plan.kernels)
     findings.expect(kernel.grid.x > 0 && kernel.grid.y > 0 && kernel.grid.z > 0 && kernel.block.x > 0 &&
                         source.find(kernel.entry) != std::string::npos,
