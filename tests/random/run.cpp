@@ -139,12 +139,13 @@ std::string Runner::verify_variants(Run& run, const std::shared_ptr<Module>& mod
   for (std::size_t i = 0; i < std::size(values_names); ++i) {
     RandomCase other = drawn;
     other.values = static_cast<Values>(i);
-    if (other.values != drawn.values) kinds.emplace_back(gain(other, problem), other.values);
+    if (other.values != drawn.values && values_in(other.values, problem) == other.values)
+      kinds.emplace_back(gain(other, problem), other.values);
   }
   chance.shuffle(kinds);
   std::ranges::stable_sort(kinds, std::greater<>(), [](const auto& kind) { return kind.first; });
   RandomCase other = drawn;
-  for (std::size_t i = 0; i < 2 && failure.empty(); ++i) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(kinds.size(), 2) && failure.empty(); ++i) {
     if (i > 0 && kinds[i].first == 0) break;
     other.values = kinds[i].second;
     ++other.seed;
