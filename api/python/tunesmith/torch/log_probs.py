@@ -55,6 +55,8 @@ def linear_log_probs(
         raise ValueError(f"target has the shape {tuple(target.shape)}; expected {tuple(input.shape[:-1])}")
     if not temperature > 0:
         raise ValueError(f"temperature is {temperature}; allowed: greater than 0")
+    if memory_bytes < 0:
+        raise ValueError(f"memory_bytes is {memory_bytes}; allowed: 0 or more")
     dtype = autocast_dtype(input)
     if dtype is not None:
         input, linear_weight = input.to(dtype), linear_weight.to(dtype)
