@@ -107,7 +107,8 @@ void check_configs(const ParsedProblem& problem, const DeviceInfo& device, const
   if (const std::optional<Config> capacity = problem.capacity_config(device)) valid(*capacity, "capacity_config()");
 }
 
-void check_sources(const ParsedProblem& problem, const DeviceInfo& device, const Config& config, Findings& findings) {
+void check_sources(const ParsedProblem& problem, const DeviceInfo& device, const Config& config, std::uint64_t seed,
+                   Findings& findings) {
   const std::string source = render(problem, config);
   findings.expect(!source.empty(), "the source is empty");
   const LaunchPlan plan = problem.launch_plan(config, device);
@@ -128,11 +129,21 @@ void check_sources(const ParsedProblem& problem, const DeviceInfo& device, const
                     " has another source: ", small->problem().short_text());
   else
     findings.expect(false, "the problem that verifies the configuration cannot run it: ", reason);
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    const ParsedProblemPtr other = draw_runtime_change(problem, mixed(seed, i), device);
+    if (other == nullptr || !other->why_invalid(device, config).empty()) continue;
+    findings.expect(same_code(problem.source_parts(config), other->source_parts(config)),
+                    "a field that is not compiled in changes the source: ", other->problem().short_text());
+  }
   const ParsedProblemPtr tuned = problem.op().parse(problem.tuned_as());
   findings.expect(tuned->key().problem_class == problem.key().problem_class, "tuned_as() has another key");
 }
 
 }  // namespace
+
+bool same_code(const SourceParts& a, const SourceParts& b) {
+  return a.includes == b.includes && a.constants == b.constants && a.kernels == b.kernels;
+}
 
 Checked check_description(const RandomCase& random_case, const DeviceInfo& device, bool sources) {
   Checked checked;
@@ -159,7 +170,7 @@ Checked check_description(const RandomCase& random_case, const DeviceInfo& devic
       return checked;
     }
     check_configs(*problem, device, checked.config, findings);
-    if (sources) check_sources(*problem, device, checked.config, findings);
+    if (sources) check_sources(*problem, device, checked.config, random_case.seed, findings);
     if (findings.text().empty()) checked.problem = problem;
   } catch (const std::exception& error) {
     findings.expect(false, "a valid problem throws: ", error.what());

@@ -17,11 +17,6 @@ namespace {
 
 constexpr int tries_for_same_source = 16, max_of_same_source = 4;
 
-/// Returns whether both have the same source but for comments.
-bool same_code(const SourceParts& a, const SourceParts& b) {
-  return a.includes == b.includes && a.constants == b.constants && a.kernels == b.kernels;
-}
-
 }  // namespace
 
 Runner::Runner(const std::string& device, SourceChange mutation) : mutation_(std::move(mutation)) {
