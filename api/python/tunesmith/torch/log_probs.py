@@ -85,7 +85,7 @@ class _LogProbs(torch.autograd.Function):
         dloss = lse.new_zeros(lse.shape) if dlog_probs is None else -dlog_probs
         classes = weight.shape[0]
         rows = max(ctx.memory_bytes // ((classes + 7) // 8 * 8 * hidden.element_size()), 1)
-        dhidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
+        dhidden = hidden.new_empty(hidden.shape) if ctx.needs_input_grad[0] else None
         dweight = None
         for begin in range(0, hidden.shape[0], rows):
             chunk = slice(begin, begin + rows)
