@@ -92,6 +92,23 @@ double spacing(DType dtype, double value) noexcept {
   return power_of_two(std::max(exponent, format.min_exponent) - format.fraction_bits);
 }
 
+double units_apart(DType dtype, double found, double expected, double slack) noexcept {
+  if (std::isnan(expected) || std::isnan(found)) return std::isnan(expected) == std::isnan(found) ? 0 : INFINITY;
+  // From here on the nearest number is infinity.
+  double most = 0x1.ffffffp127;
+  if (dtype == DType::f16) most = 65520;
+  if (dtype == DType::bf16) most = 0x1.ffp127;
+  if (dtype == DType::f64) most = INFINITY;
+  const double nearest = std::fabs(expected) >= most ? std::copysign(INFINITY, expected) : expected;
+  if (std::isinf(nearest) || std::isinf(found)) {
+    if (nearest == found) return 0;
+    if (std::isinf(expected)) return INFINITY;
+    const double finite = std::isinf(found) ? std::copysign(most, found) : found;
+    return std::fabs(finite - expected) <= slack ? 0 : INFINITY;
+  }
+  return std::max(0.0, std::fabs(found - nearest) - slack) / spacing(dtype, nearest);
+}
+
 double read_element(DType dtype, const std::byte* data, std::int64_t index) noexcept {
   if (is_float8(dtype)) return from_float8(dtype, std::to_integer<unsigned>(data[index]));
   if (!is_float(dtype)) return static_cast<double>(read_integer(dtype, data, index));

@@ -51,13 +51,18 @@ def table(title, make, narrow, scale):
 
 
 def captured(q, k, v, dout, rounded, narrow, scale):
-    """Returns the gradients of bias[k], bias[q - k] and gain in score_mods of one head. P and dS are float32 there."""
+    """Returns the gradients of bias[k], bias[q - k] and gain in score_mods of one head.
+
+    This project keeps P and dS in float32 there, sums in float32, and rounds a result to the dtype of its tensor.
+    """
     s = scale * q @ k.T
     p = np.exp(s - s.max(axis=1, keepdims=True))
     total = p.sum(axis=1, keepdims=True)
     o = (narrow(p) if "P in o" in rounded else p) @ v / total
     delta = ((narrow(o) if "o" in rounded else o) * dout).sum(axis=1, keepdims=True)
-    ds = p / total * (dout @ v.T - delta)
+    weights = narrow(p / total) if "P in dS" in rounded else p / total
+    ds = weights * (dout @ v.T - delta)
+    ds = narrow(ds) if "dS" in rounded else ds
     if "order" in rounded:  # of float32 additions: the last partial sum of shuffled terms
         order = np.random.default_rng(1)
 
@@ -67,14 +72,17 @@ def captured(q, k, v, dout, rounded, narrow, scale):
         add = np.sum
     n = len(k)
     diagonals = np.array([add(np.diagonal(ds, i)) for i in range(1 - len(q), n, 5)])
-    return [np.array([add(ds[:, i]) for i in range(0, n, 3)]), diagonals, np.array([add(ds * s)])]
+    found = [np.array([add(ds[:, i]) for i in range(0, n, 3)]), diagonals, np.array([add(ds * s)])]
+    return [narrow(x) for x in found] if "result" in rounded else found
 
 
 def captured_table(title, columns, narrow):
     print(f"\n{title}\n\n| rounded | bias[k] | bias[q - k] | gain[h] |\n| --- | --: | --: | --: |")
     heads = [[narrow(np.random.default_rng(4 * h + i).normal(size=(512, columns))) for i in range(4)] for h in range(16)]
     exact = [np.concatenate(x) for x in zip(*(captured(*head, set(), narrow, columns**-0.5) for head in heads))]
-    for name, rounded in (("o and P in o", {"o", "P in o"}), ("only o", {"o"}), ("only the order of additions", {"order"})):
+    rows = (("o and P in o", {"o", "P in o"}), ("only o", {"o"}), ("only P in dS", {"P in dS"}), ("only dS", {"dS"}),
+            ("only the result, for a tensor of 16 bits", {"result"}), ("only the order of additions", {"order"}))
+    for name, rounded in rows:
         found = [np.concatenate(x) for x in zip(*(captured(*head, rounded, narrow, columns**-0.5) for head in heads))]
         cells = [np.abs(f - e).mean() / np.abs(e).mean() for f, e in zip(found, exact)]
         print(f"| {name} | " + " | ".join(f"{cell:.1e}" for cell in cells) + " |")

@@ -32,6 +32,10 @@ __device__ __forceinline__ void attention_backward_aux_mma(const AttentionBackwa
   const Sequence& sequence = block.sequence;
   const auto rows = block.template key_values<Element>(attention);
   const Pairs<shape, Modification> pairs(attention, sequence, block.batch, block.head);
+  const KeyTilesOf<shape, tile_q, tile_kv> tiles(attention, pairs.visibility(), block.batch, block.head, block.first_q,
+                                                 block.last_q);
+  int tile = tiles.last();
+  if (tile < tiles.begin()) return;  // before copies that nothing would wait for
   const typename DroppedOf<shape>::Pairs dropped(&params.dropout, block.batch, block.head);
   MmaBackwardWarp<Element, shape, config> warp(shared);
   const int query = block.first_q + warp.first_row(), warp_first = block.first_q + warp.owner * Tiles::warp_rows;
@@ -53,11 +57,9 @@ __device__ __forceinline__ void attention_backward_aux_mma(const AttentionBackwa
                      block.head),
       block.first_q, sequence.seq_q, shared, Tiles::second_at, thread_index());
 
-  const KeyTilesOf<shape, tile_q, tile_kv> tiles(attention, pairs.visibility(), block.batch, block.head, block.first_q,
-                                                 block.last_q);
   const KeyRange whole = pairs.visibility().of_all(warp_first, warp_first + Tiles::warp_rows - 1);
   AuxSums<pass> sums(params, aux);
-  for (int tile = tiles.last(); tile >= tiles.begin(); tile = tiles.after(tile)) {
+  for (; tile >= tiles.begin(); tile = tiles.after(tile)) {
     const int first_k = tile * tile_kv, at = Tiles::stages_at;
     copy_rows<Chunks, threads, tile_kv, shape.head_dim, shape.k_vector>(rows.k(), first_k, sequence.seq_kv, shared, at,
                                                                         thread_index());

@@ -75,6 +75,11 @@ void complete(AttentionBackwardProblem& p) {
     throw Error(ErrorCode::invalid_argument, p.page_size ? "page_size is " : "kv_lengths is ", p.page_size.value_or(1),
                 "; attention_backward has neither pages nor lengths in device memory");
   complete(static_cast<AttentionProblem&>(p));
+  const auto [q, k, v, o] = attention_tensors(p);
+  reset_unused_strides(p, o, p.dout_strides);
+  reset_unused_strides(p, q, p.dq_strides);
+  reset_unused_strides(p, k, p.dk_strides);
+  reset_unused_strides(p, v, p.dv_strides);
   const Settings settings = Settings::of(p);
   if (!p.score_mod_grad.empty()) {
     if (p.score_mod.empty())

@@ -38,15 +38,20 @@ class Comparison {
     compare(what, found, reference, allowance, number_);
   }
   void compare(const std::string& what, double found, long double reference, double allowance, DType dtype) {
+    const long double exact = reference;
     reference = in_range(dtype, reference);
     double error = 0;
-    if (std::isnan(reference) || std::isnan(found))
+    if (std::isnan(reference) || std::isnan(found)) {
       error = std::isnan(reference) == std::isnan(found) ? 0 : INFINITY;
-    else if (std::isinf(reference) || std::isinf(found))
-      error = reference == found ? 0 : INFINITY;
-    else if (const long double excess = std::fabs(found - reference) - rounding(dtype, static_cast<double>(reference));
-             excess > 0)  // otherwise the allowance may be 0
+    } else if (std::isinf(reference) || std::isinf(found)) {
+      // Infinity instead of a finite number, or the reverse, is an error as large as that of the largest number.
+      const double largest = std::isinf(found) ? std::copysign(largest_number(dtype), found) : found;
+      const bool near = std::isfinite(exact) && std::fabs(largest - exact) <= allowance;
+      error = reference == found || near ? 0 : INFINITY;
+    } else if (const long double excess = std::fabs(found - reference) - rounding(dtype, static_cast<double>(reference));
+               excess > 0) {  // otherwise the allowance may be 0
       error = static_cast<double>(excess / allowance);
+    }
     worst_ = std::max(worst_, error);
     if (error <= 1 || !failure_.empty()) return;
     std::ostringstream text;

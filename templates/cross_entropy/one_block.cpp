@@ -83,7 +83,7 @@ SourceParts source(const std::string& entry, const std::string& params, std::siz
 void Comparison::compare(const char* array, const HostArray& found_in, double expected, double magnitude,
                          std::int64_t index) {
   const double found = read_element(DType::f32, found_in.data, index);
-  if (std::isnan(expected) ? std::isnan(found) : found == expected) return;
+  if (units_apart(DType::f32, found, expected) == 0) return;
   const double unit = spacing(DType::f32, std::max(std::fabs(expected), 1e-7 * magnitude));
   const double error = std::fabs(found - expected) / unit;
   if (std::isfinite(error)) result_.max_error = std::max(result_.max_error, error);

@@ -66,6 +66,25 @@ std::size_t params_bytes(const Settings& settings) {
   return base_params_bytes(settings) + (settings.positions ? strided::params_of(*settings.positions).size() : 0);
 }
 
+/// Writes the parameters to the start of `bytes`, except the addresses of arrays. `places` has the addresses before `scale`,
+/// which are the same for every Number.
+template <typename Number>
+void set_params(const Settings& settings, const CrossEntropyParams& places, std::vector<std::byte>& bytes) {
+  CrossEntropyParamsOf<Number> params{};
+  std::memcpy(&params, &places, offsetof(Params, scale));
+  params.scale = static_cast<Number>(settings.scale);
+  params.softcap = static_cast<Number>(settings.softcap);
+  params.inverse_softcap = settings.softcap != 0 ? static_cast<Number>(1 / settings.softcap) : Number{0};
+  params.hard_share = static_cast<Number>(1 - settings.label_smoothing);
+  params.smooth_share = static_cast<Number>(settings.label_smoothing / static_cast<double>(settings.vocab_size));
+  params.z_factor = static_cast<Number>(settings.z_loss);
+  std::memcpy(bytes.data(), &params, sizeof params);
+}
+
+}  // namespace
+
+namespace cross_entropy {
+
 std::uint32_t pointer_offset(std::string_view array, const Settings& settings) {
   const bool backward = settings.kind == Kind::backward;
   const std::size_t rows = settings.positions ? base_params_bytes(settings) : offsetof(Params, row);
@@ -87,25 +106,6 @@ std::uint32_t pointer_offset(std::string_view array, const Settings& settings) {
        {"partials", offsetof(Params, shard_partials)}}};
   return offset_of(array, places);
 }
-
-/// Writes the parameters to the start of `bytes`, except the addresses of arrays. `places` has the addresses before `scale`,
-/// which are the same for every Number.
-template <typename Number>
-void set_params(const Settings& settings, const CrossEntropyParams& places, std::vector<std::byte>& bytes) {
-  CrossEntropyParamsOf<Number> params{};
-  std::memcpy(&params, &places, offsetof(Params, scale));
-  params.scale = static_cast<Number>(settings.scale);
-  params.softcap = static_cast<Number>(settings.softcap);
-  params.inverse_softcap = settings.softcap != 0 ? static_cast<Number>(1 / settings.softcap) : Number{0};
-  params.hard_share = static_cast<Number>(1 - settings.label_smoothing);
-  params.smooth_share = static_cast<Number>(settings.label_smoothing / static_cast<double>(settings.vocab_size));
-  params.z_factor = static_cast<Number>(settings.z_loss);
-  std::memcpy(bytes.data(), &params, sizeof params);
-}
-
-}  // namespace
-
-namespace cross_entropy {
 
 std::string target_type_of(const Settings& settings) {
   return std::string("using TargetType = ") + (settings.target == DType::i64 ? "tunesmith::int64" : "int") + ";\n\n";

@@ -1,8 +1,10 @@
 #pragma once
 // Pieces of generated sources and of launches that all kernels of the cross-entropy family share. Internal to templates/.
 
+#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/launch.h"
 #include "templates/cross_entropy/problem.h"
@@ -27,6 +29,9 @@ std::vector<std::string> includes_of(const Settings& settings, const std::string
 std::string totals_kernels(const Settings& settings, const std::string& name);
 /// Returns the line on what a source is specialized for, beyond its shape.
 std::string what_for(const Settings& settings);
+
+/// Returns the offset of an array's address in the kernels' parameters. Throws Error(unsupported) for unknown names.
+std::uint32_t pointer_offset(std::string_view array, const Settings& settings);
 
 /// Completes the plan of a row kernel, whose parameters are RowParams. Adds the parameters of cross-entropy, the addresses
 /// of all arrays, and the launches of the reductions over rows.

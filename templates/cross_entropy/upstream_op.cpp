@@ -43,7 +43,9 @@ CheckResult ParsedUpstream::check(std::span<const HostArray> arrays, std::int64_
     for (std::int64_t i = 0; i < values.info.shape[0]; ++i) visit(i, read_element(DType::f32, values.data, i));
   };
   for (const char* array : {"dloss", "dlse"})
-    each(array, [&](std::int64_t, double value) { largest = std::max(largest, std::fabs(value)); });
+    each(array, [&](std::int64_t, double value) {
+      largest = std::isnan(value) ? value : std::max(largest, std::fabs(value));  // a NaN stays
+    });
   if (largest == 0 || !std::isfinite(largest)) largest = 1;
   one_block::Comparison comparison(p_.rows);
   comparison.compare("factor", *find(arrays, "factor"), largest, largest);

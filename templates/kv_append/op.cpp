@@ -47,6 +47,20 @@ void complete(KvAppendProblem& p) {
     fail("in_place is 1, but q_stride is ", p.q_stride.value_or(0), " and q_out_stride ", p.q_out_stride.value_or(0),
          "; they must be equal");
   const std::int64_t width_v = p.head_dim_v.value_or(p.head_dim);
+  // Kernels are specialized for the alignment of strides, but not for these counts: a stride that no two elements are apart
+  // by is that of a contiguous array.
+  if (p.tokens <= 1) {
+    p.k_stride = p.kv_heads * p.head_dim, p.v_stride = p.kv_heads * width_v;
+    p.q_stride = p.q_out_stride = p.heads * p.head_dim;
+  }
+  if (p.pages <= 1) {
+    p.k_page_stride = p.page_size * p.kv_heads * p.head_dim, p.v_page_stride = p.page_size * p.kv_heads * width_v;
+  }
+  if (p.kv_heads == 1) {
+    const bool bshd = p.layout == AttentionLayout::bshd;
+    p.k_head_stride = bshd ? p.head_dim : p.page_size * p.head_dim;
+    p.v_head_stride = bshd ? width_v : p.page_size * width_v;
+  }
   check_rows_apart("k_cache", p.head_dim,
                    {{*p.k_page_stride, p.pages}, {*p.k_slot_stride, p.page_size}, {*p.k_head_stride, p.kv_heads}});
   check_rows_apart("v_cache", width_v,

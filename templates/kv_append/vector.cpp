@@ -14,15 +14,12 @@ std::int64_t vector_of(const KvAppendProblem& p) {
   divides(p.head_dim / 2);
   divides(width_v / 2);
   if (p.rope != Rope::none) divides(p.rotary_dim.value_or(p.head_dim) / 2);
-  const auto stride = [&](std::int64_t count, const std::optional<std::int64_t>& elements) {
-    if (count > 1 && elements) divides(*elements);
-  };
-  for (const auto& elements : {p.k_stride, p.v_stride}) stride(p.tokens, elements);
-  if (p.heads > 0)
-    for (const auto& elements : {p.q_stride, p.q_out_stride}) stride(p.tokens, elements);
-  for (const auto& elements : {p.k_page_stride, p.v_page_stride}) stride(p.pages, elements);
-  for (const auto& elements : {p.k_slot_stride, p.v_slot_stride}) stride(p.page_size, elements);
-  for (const auto& elements : {p.k_head_stride, p.v_head_stride}) stride(p.kv_heads, elements);
+  for (const auto& elements : {p.k_stride, p.v_stride, p.q_stride, p.q_out_stride, p.k_page_stride, p.v_page_stride,
+                               p.k_head_stride, p.v_head_stride})
+    if (elements) divides(*elements);
+  if (p.page_size > 1)
+    for (const auto& elements : {p.k_slot_stride, p.v_slot_stride})
+      if (elements) divides(*elements);
   return vector;
 }
 

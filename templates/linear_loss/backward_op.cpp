@@ -12,7 +12,7 @@
 
 namespace tunesmith {
 
-using linear_loss::find, linear_loss::Pointer, linear_loss::Token;
+using linear_loss::find, linear_loss::Token;
 
 ParsedLinearLossBackward::ParsedLinearLossBackward(const Op& op, const LinearLossBackwardProblem& problem)
     : ProductBased(op, problem, linear_loss::product_of(problem, problem.dlogits_row_stride)), p_(problem) {}
@@ -54,15 +54,15 @@ SourceParts ParsedLinearLossBackward::parts_of(const matmul::ProductConfig& c) c
 LaunchPlan ParsedLinearLossBackward::plan_of(const matmul::ProductConfig& c, const DeviceInfo& device) const {
   constexpr std::size_t product_at = offsetof(LinearLossBackwardParams, matmul) + offsetof(MatmulWgmmaParams, product);
   static_assert(product_at == 0);
-  constexpr std::array pointers{Pointer{"hidden", product_at + offsetof(MatmulParams, a)},
-                                Pointer{"weight", product_at + offsetof(MatmulParams, b)},
-                                Pointer{"targets", offsetof(LinearLossBackwardParams, targets)},
-                                Pointer{"lse", offsetof(LinearLossBackwardParams, lse)},
-                                Pointer{"dloss", offsetof(LinearLossBackwardParams, dloss)},
-                                Pointer{"dlse", offsetof(LinearLossBackwardParams, dlse)},
-                                Pointer{"entropy", offsetof(LinearLossBackwardParams, entropy)},
-                                Pointer{"dentropy", offsetof(LinearLossBackwardParams, dentropy)},
-                                Pointer{"dlogits", product_at + offsetof(MatmulParams, c)}};
+  constexpr std::array pointers{ArrayPlace{"hidden", product_at + offsetof(MatmulParams, a)},
+                                ArrayPlace{"weight", product_at + offsetof(MatmulParams, b)},
+                                ArrayPlace{"targets", offsetof(LinearLossBackwardParams, targets)},
+                                ArrayPlace{"lse", offsetof(LinearLossBackwardParams, lse)},
+                                ArrayPlace{"dloss", offsetof(LinearLossBackwardParams, dloss)},
+                                ArrayPlace{"dlse", offsetof(LinearLossBackwardParams, dlse)},
+                                ArrayPlace{"entropy", offsetof(LinearLossBackwardParams, entropy)},
+                                ArrayPlace{"dentropy", offsetof(LinearLossBackwardParams, dentropy)},
+                                ArrayPlace{"dlogits", product_at + offsetof(MatmulParams, c)}};
   LinearLossBackwardParams params{};
   matmul::fill(product(), c, params.matmul.product);
   linear_loss::set_loss_params(p_, params);
@@ -120,20 +120,25 @@ CheckResult ParsedLinearLossBackward::check(std::span<const HostArray> arrays, s
       }
       const auto at = static_cast<std::size_t>(c);
       const double logit = token.logits[at], derivative = token.slopes[at], distance = logit - lse, p = std::exp(distance);
-      double gradient = p * (dloss * (1 + z_slope) + dlse - dentropy * (distance + entropy));
+      double gradient = p * (dloss + dloss * z_slope + dlse - dentropy * (distance + entropy));
       if (c == target) gradient -= dloss;
       // p has the errors of its logit, and is 0 below the range of float32; the sum of terms is rounded, and the logarithm
       // of p has the error of its logit, too.
       const double factors = std::fabs(dloss) * (1 + std::fabs(z_slope)) + std::fabs(dlse) +
                              std::fabs(dentropy) * (std::fabs(distance) + std::fabs(entropy));
+      if (!std::isfinite(factors)) {  // infinite, NaN, or of a p or derivative that is rounded to 0
+        if (std::isfinite(found) && std::min(p, derivative / p_.scale) > 0x1p-20) comparison.compare(what, found, NAN, 0);
+        continue;
+      }
       const double terms = p * factors;
       const double error = token.error_of_exponential() + (std::fabs(lse) + std::fabs(logit)) * 0x1p-23;
       const double rounding = 0.51 * spacing(p_.dtype, gradient * derivative);
-      const double cap_error = p_.softcap > 0 ? p_.scale * 0x1p-20 : 0;  // of a derivative near 0
+      const double denormal = 0x1p-148 * (1 + p_.scale);  // two roundings of a gradient before the derivative, and one after
       comparison.compare(
           what, found, gradient * derivative,
-          rounding + (factors * 0x1p-125 + terms * (error + 0x1p-21) + p * std::fabs(dentropy) * error) * derivative +
-              (terms + std::fabs(gradient)) * cap_error + std::fabs(gradient) * derivative * 0x1p-22);
+          rounding + denormal +
+              (factors * 0x1p-125 + terms * (error + 0x1p-21) + p * std::fabs(dentropy) * error) * derivative +
+              (terms + std::fabs(gradient)) * token.slope_errors[at] + std::fabs(gradient) * derivative * 0x1p-22);
     }
   }
   return comparison.result();

@@ -28,12 +28,12 @@ matmul::ProductProblem product_of(const Problem& p, const std::optional<std::int
 template <typename Self, DescriptionVisitor Visitor>
 constexpr void describe_sizes(Self& p, Visitor& v) {
   constexpr std::int64_t most = matmul::ProductProblem::most;
-  const auto extent = [&](std::string_view name, auto& field, std::string_view meaning, std::int64_t largest) {
-    v.field(name, field, {.meaning = meaning, .range = {1, largest}, .required = true, .runtime = true});
+  const auto extent = [&](std::string_view name, auto& field, std::string_view meaning, std::int64_t largest, bool runtime) {
+    v.field(name, field, {.meaning = meaning, .range = {1, largest}, .required = true, .runtime = runtime});
   };
-  extent("tokens", p.tokens, "rows of hidden", most);
-  extent("hidden_size", p.hidden_size, "columns of hidden and weight", most);
-  extent("vocab_size", p.vocab_size, "rows of weight, the classes", most - 7);
+  extent("tokens", p.tokens, "rows of hidden", most, true);
+  extent("hidden_size", p.hidden_size, "columns of hidden and weight", most, false);  // decides how many a thread loads
+  extent("vocab_size", p.vocab_size, "rows of weight, the classes", most - 7, true);
   v.field("dtype", p.dtype, {.meaning = "element type of hidden and weight", .choices = one_of(DType::f32, DType::bf16)});
 }
 

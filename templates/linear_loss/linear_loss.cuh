@@ -134,7 +134,7 @@ class ExponentialEpilogue {
   template <int lanes>
   __device__ __forceinline__ void end(const Row& state, int tile) const {
     const float sum = reduce_lanes<lanes>(state.sum, Sum()), largest = reduce_lanes<lanes>(state.largest, LargerNumber());
-    const float target_logit = reduce_lanes<lanes>(state.target_logit, LargerNumber());
+    const float target_logit = reduce_lanes<lanes>(state.target_logit, Maximum());  // NaN stays: the sums do not have it
     const float weighted = shape.entropy ? reduce_lanes<lanes>(state.weighted, Sum()) : 0.0f;
     if (lane_index() % lanes != 0 || state.row >= params_.matmul.product.m || tile >= params_.tiles) return;
     if (state.target >= 0 && state.target < params_.tile_columns)  // columns from the tile's first one: the lane's, too

@@ -42,18 +42,18 @@ struct Layout {
 };
 
 constexpr std::size_t product_at = offsetof(LinearLossParams, matmul) + offsetof(MatmulWgmmaParams, product);
-constexpr std::array pointers{linear_loss::Pointer{"hidden", product_at + offsetof(MatmulParams, a)},
-                              linear_loss::Pointer{"weight", product_at + offsetof(MatmulParams, b)},
-                              linear_loss::Pointer{"targets", offsetof(LinearLossParams, targets)},
-                              linear_loss::Pointer{"dloss", offsetof(LinearLossParams, dloss)},
-                              linear_loss::Pointer{"loss", offsetof(LinearLossParams, loss)},
-                              linear_loss::Pointer{"lse", offsetof(LinearLossParams, lse)},
-                              linear_loss::Pointer{"z_loss", offsetof(LinearLossParams, z_loss)},
-                              linear_loss::Pointer{"nll", offsetof(LinearLossParams, nll)},
-                              linear_loss::Pointer{"entropy", offsetof(LinearLossParams, entropy)},
-                              linear_loss::Pointer{"row_factors", offsetof(LinearLossParams, row_factors)},
-                              linear_loss::Pointer{"scaled_hidden", offsetof(LinearLossParams, scaled_hidden)},
-                              linear_loss::Pointer{"exponentials", product_at + offsetof(MatmulParams, c)}};
+constexpr std::array pointers{ArrayPlace{"hidden", product_at + offsetof(MatmulParams, a)},
+                              ArrayPlace{"weight", product_at + offsetof(MatmulParams, b)},
+                              ArrayPlace{"targets", offsetof(LinearLossParams, targets)},
+                              ArrayPlace{"dloss", offsetof(LinearLossParams, dloss)},
+                              ArrayPlace{"loss", offsetof(LinearLossParams, loss)},
+                              ArrayPlace{"lse", offsetof(LinearLossParams, lse)},
+                              ArrayPlace{"z_loss", offsetof(LinearLossParams, z_loss)},
+                              ArrayPlace{"nll", offsetof(LinearLossParams, nll)},
+                              ArrayPlace{"entropy", offsetof(LinearLossParams, entropy)},
+                              ArrayPlace{"row_factors", offsetof(LinearLossParams, row_factors)},
+                              ArrayPlace{"scaled_hidden", offsetof(LinearLossParams, scaled_hidden)},
+                              ArrayPlace{"exponentials", product_at + offsetof(MatmulParams, c)}};
 
 }  // namespace
 

@@ -25,7 +25,8 @@ struct LinearLossArrays {
 
 /// With x = softcap(scale * hidden weight^T): loss, lse and nll of every token as in CrossEntropyProblem with reduction
 /// none, and, with gradient, arrays whose products are the gradients: dhidden = row_factors (exponentials weight) and
-/// dweight = exponentials^T scaled_hidden. A token without a valid target has the row factor 0.
+/// dweight = exponentials^T scaled_hidden. A token without a valid target has the row factor 0. Logits beyond 2^28 give
+/// infinite losses, or NaN.
 struct LinearLossProblem {
   using Arrays = LinearLossArrays;
   static constexpr bool internal = true;

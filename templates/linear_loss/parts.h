@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "templates/array_places.h"
 #include "templates/matmul/product.h"
 #include "templates/op.h"
 #include "templates/source_text.h"
@@ -14,18 +15,10 @@
 
 namespace tunesmith::linear_loss {
 
-/// The place of an array's address in the parameters.
-struct Pointer {
-  std::string_view array;
-  std::size_t offset;
-};
-
-inline void add_pointers(std::span<const ArrayInfo> arrays, std::span<const Pointer> places, LaunchPlan& plan) {
-  for (const ArrayInfo& array : arrays) {
-    const auto place = std::ranges::find(places, array.name, &Pointer::array);
-    plan.pointers.push_back({array.name, static_cast<std::uint32_t>(place->offset),
-                             static_cast<std::uint32_t>(array.alignment), array.extent_bytes(), array.output, false});
-  }
+inline void add_pointers(std::span<const ArrayInfo> arrays, std::span<const ArrayPlace> places, LaunchPlan& plan) {
+  for (const ArrayInfo& array : arrays)
+    plan.pointers.push_back({array.name, offset_of(array.name, places), static_cast<std::uint32_t>(array.alignment),
+                             array.extent_bytes(), array.output, false});
 }
 
 /// Returns the positions of the product's arrays. `written`: its c, which may be absent.

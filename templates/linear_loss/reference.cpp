@@ -46,7 +46,7 @@ void fill_inputs(const matmul::ProductProblem& product, double scale, std::int64
 
 Token::Token(const matmul::ProductProblem& product, double scale, double softcap, std::span<const HostArray> arrays,
              std::int64_t t)
-    : logits(static_cast<std::size_t>(product.n)), slopes(logits.size()) {
+    : logits(static_cast<std::size_t>(product.n)), slopes(logits.size()), slope_errors(logits.size()) {
   const HostArray &hidden = *find(arrays, "hidden"), &weight = *find(arrays, "weight");
   const std::int64_t k = product.k;
   for (std::int64_t c = 0; c < product.n; ++c) {
@@ -54,7 +54,8 @@ Token::Token(const matmul::ProductProblem& product, double scale, double softcap
     for (std::int64_t i = 0; i < k; ++i) {
       const double term = static_cast<double>(read_element(product.dtype, hidden.data, t * k + i)) *
                           read_element(product.dtype, weight.data, c * k + i);
-      dot += term, magnitude += std::fabs(term);
+      dot += term;
+      if (std::isfinite(term)) magnitude += std::fabs(term);
     }
     double logit = scale * dot, slope = scale;
     // Tensor cores truncate what they add to float32 sums.
@@ -63,6 +64,7 @@ Token::Token(const matmul::ProductProblem& product, double scale, double softcap
       const double capped = std::tanh(logit / softcap);
       logit = softcap * capped;
       slope *= 1 - capped * capped;
+      slope_errors[static_cast<std::size_t>(c)] = scale * 0x1p-20 + slope * std::expm1(2 * error / softcap);
       error += 0x1p-21 * softcap;
     }
     logits[static_cast<std::size_t>(c)] = logit;
@@ -94,8 +96,9 @@ std::int64_t Comparison::token(std::int64_t i) const {
 
 void Comparison::compare(const std::string& what, double found, double expected, double allowed) {
   const double error = std::isnan(expected) ? (std::isnan(found) ? 0 : INFINITY) : std::fabs(found - expected) / allowed;
-  if (found == expected || error <= 1) {
-    result_.max_error = std::max(result_.max_error, found == expected ? 0.0 : error);
+  const bool overflows = std::fabs(expected) >= 0x1.ffp127 && found == std::copysign(INFINITY, expected);
+  if (found == expected || overflows || error <= 1) {
+    result_.max_error = std::max(result_.max_error, found == expected || overflows ? 0.0 : error);
   } else if (result_.first_failure.empty()) {
     result_.max_error = INFINITY;
     std::ostringstream text;

@@ -21,15 +21,22 @@ void fill_inputs(const matmul::ProductProblem& product, double scale, std::int64
 
 /// A token's logits and what follows from them.
 struct Token {
-  std::vector<double> logits;  ///< scaled and capped
-  std::vector<double> slopes;  ///< d logit / d product
+  std::vector<double> logits;        ///< scaled and capped
+  std::vector<double> slopes;        ///< d logit / d product
+  std::vector<double> slope_errors;  ///< of a slope near 0, and from the error of the logit that it depends on
   double largest = -INFINITY;
   double sum = 0;            ///< of exponentials relative to the largest
-  double product_error = 0;  ///< of any logit, from sums in float32
+  double product_error = 0;  ///< of any logit, from sums of finite terms in float32
 
   /// From the arrays hidden and weight.
   Token(const matmul::ProductProblem& product, double scale, double softcap, std::span<const HostArray> arrays,
         std::int64_t token);
+  /// Returns whether the logits are so large that the errors of float32 products decide about their exponentials. Only lse
+  /// is known then.
+  bool is_vague() const { return product_error > 0.25; }
+  /// Returns false beyond 2^28, where the kernels' binary logarithm of the largest exponential is off by more than exponents
+  /// hold, and where the target's logit may be off by as much as the origin is above it.
+  bool has_known_lse() const { return product_error < 16 && !(std::fabs(largest) > 0x1p28 && std::isfinite(largest)); }
   double lse() const { return largest + std::log(sum); }
   double share(std::int64_t c) const { return std::exp(logits[static_cast<std::size_t>(c)] - largest) / sum; }
   /// Returns -sum_c share log(share).

@@ -44,31 +44,47 @@ CheckResult ParsedProduct::check(std::span<const HostArray> arrays, std::int64_t
     if (row_factors != nullptr) scale *= read_element(DType::f32, row_factors->data, row);
     for (std::int64_t j = 0; j < cols; ++j) {
       const std::int64_t col = cols > 1 ? (product().n - 1) * j / (cols - 1) : 0;
-      double sum = 0, magnitude = 0;
+      double sum = 0, magnitude = 0;  // of finite terms
       for (std::int64_t k = 0; k < product().k; ++k) {
         const std::int64_t a_at = product().transpose_a ? k * product().a_stride() + row : row * product().a_stride() + k;
         const std::int64_t b_at = product().transpose_b ? col * product().b_stride() + k : k * product().b_stride() + col;
         const double term = read_element(product().dtype, a.data, a_at) * read_element(product().dtype, b.data, b_at);
-        sum += term, magnitude += std::fabs(term);
+        sum += term;
+        if (std::isfinite(term)) magnitude += std::fabs(term);
       }
+      double largest = magnitude;  // of what is computed on the way
       double expected = sum * scale;
-      magnitude *= std::fabs(scale);
+      // Tiny products, and a tiny product of factors, are rounded to multiples of the smallest number.
+      double rounding = 0;
+      if (std::isfinite(scale)) {
+        rounding = static_cast<double>(product().k) * 0x1p-149 * std::fabs(scale);
+        if (factor != nullptr && row_factors != nullptr && std::isfinite(sum)) rounding += 0x1p-149 * std::fabs(sum);
+        magnitude *= std::fabs(scale);
+      } else if (std::fabs(sum) <= result.allowed_error * magnitude) {
+        continue;  // a sum that is not known to be 0
+      }
       if (bias != nullptr) {
         const double added = read_element(DType::f32, bias->data, col);
-        expected += added, magnitude += std::fabs(added);
+        expected += added;
+        if (std::isfinite(added)) magnitude += std::fabs(added);
       }
-      double rounding = 0;
+      const DType dtype = product().output();
       const std::int64_t at = row * product().c_stride() + col;
       if (product().accumulate) {
-        rounding = spacing(product().output(), expected) / 2;
-        const double before = read_element(product().output(), c.before, at);
-        expected += before, magnitude += std::fabs(before);
+        if (std::isfinite(expected)) {
+          if (magnitude > largest_number(dtype)) continue;  // may be infinite before it is added
+          rounding += spacing(dtype, expected) / 2;
+        }
+        const double before = read_element(dtype, c.before, at);
+        expected += before;
+        if (std::isfinite(before)) magnitude += std::fabs(before);
       }
-      rounding += spacing(product().output(), expected) * 0.51;
-      const double found = read_element(product().output(), c.data, at);
-      double error = std::fabs(found - expected) - rounding;
-      if (error < 0) error = 0;
-      if (error > 0 && magnitude > 0) error /= magnitude;
+      if (std::max(largest, magnitude) >= 0x1p127) continue;  // parts of the sum may be infinite
+      const double found = read_element(dtype, c.data, at);
+      double error = std::max(0.0, units_apart(dtype, found, expected, rounding) - 0.51);
+      if (std::isinf(error) && std::isfinite(expected))  // next to the largest number
+        error = units_apart(dtype, found, expected, rounding + result.allowed_error * magnitude);
+      if (std::isfinite(error) && error > 0 && magnitude > 0) error *= spacing(dtype, expected) / magnitude;
       result.max_error = std::max(result.max_error, error);
       if (!(error <= result.allowed_error) && result.first_failure.empty())
         result.first_failure = "c[" + std::to_string(row) + "," + std::to_string(col) + "] is " + std::to_string(found) +

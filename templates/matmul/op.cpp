@@ -1,9 +1,11 @@
 #include "templates/matmul/op.h"
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstring>
 
+#include "templates/array_places.h"
 #include "templates/matmul/wgmma_params.cuh"
 #include "tunesmith/error.h"
 
@@ -65,16 +67,15 @@ LaunchPlan ParsedProduct::plan_of(const ProductConfig& c, const DeviceInfo& devi
   plan.params.resize(c.variant == Variant::wgmma ? sizeof params : sizeof params.product);
   std::memcpy(plan.params.data(), &params, plan.params.size());
 
-  const auto offset_of = [](std::string_view name) -> std::size_t {
-    if (name == "a") return offsetof(MatmulParams, a);
-    if (name == "b") return offsetof(MatmulParams, b);
-    if (name == "c") return offsetof(MatmulParams, c);
-    if (name == "factor") return offsetof(MatmulParams, factor);
-    return name == "bias" ? offsetof(MatmulParams, bias) : offsetof(MatmulParams, row_factors);
-  };
+  static constexpr std::array<ArrayPlace, 6> places{{{"a", offsetof(MatmulParams, a)},
+                                                     {"b", offsetof(MatmulParams, b)},
+                                                     {"c", offsetof(MatmulParams, c)},
+                                                     {"factor", offsetof(MatmulParams, factor)},
+                                                     {"row_factors", offsetof(MatmulParams, row_factors)},
+                                                     {"bias", offsetof(MatmulParams, bias)}}};
   for (const ArrayInfo& array : array_view())
-    plan.pointers.push_back({array.name, static_cast<std::uint32_t>(offset_of(array.name)),
-                             static_cast<std::uint32_t>(array.alignment), array.extent_bytes(), array.output, false});
+    plan.pointers.push_back({array.name, offset_of(array.name, places), static_cast<std::uint32_t>(array.alignment),
+                             array.extent_bytes(), array.output, false});
   plan.kernels.push_back(
       add_product("matmul", product(), c, device, {0, 1, static_cast<int>(plan.pointers.size()) - 1}, plan));
   return plan;

@@ -15,24 +15,6 @@ struct RowOutcome {
   std::string failure;
 };
 
-double error_of(DType dtype, double result, double reference, double slack) {
-  if (slack == anything) return 0;
-  if (std::isnan(reference) || std::isnan(result)) return std::isnan(reference) == std::isnan(result) ? 0 : INFINITY;
-  // From here on the nearest number of the output is infinity.
-  double most = 0x1.ffffffp127;
-  if (dtype == DType::f16) most = 65520;
-  if (dtype == DType::bf16) most = 0x1.ffp127;
-  if (dtype == DType::f64) most = INFINITY;
-  const double expected = std::fabs(reference) >= most ? std::copysign(INFINITY, reference) : reference;
-  if (std::isinf(expected) || std::isinf(result)) {
-    if (expected == result) return 0;
-    if (std::isinf(reference)) return INFINITY;
-    const double finite = std::isinf(result) ? std::copysign(most, result) : result;
-    return std::fabs(finite - reference) <= slack ? 0 : INFINITY;
-  }
-  return std::max(0.0, std::fabs(result - expected) - slack) / spacing(dtype, expected);
-}
-
 /// Writes an input of the shape (rows, cols, inner); elements that share an address are written once.
 void fill_strided(const HostArray& input, const MakeRow& make) {
   const ArrayInfo& info = input.info;
@@ -77,7 +59,8 @@ CheckResult check_rows(const HostArray& output, double allowed_ulp, std::int64_t
         const auto at = static_cast<std::size_t>(column);
         const double found =
             read_element(info.dtype, output.data, one_each ? row * info.strides[0] : elements.at(row, column));
-        const double error = error_of(info.dtype, found, reference.result[at], reference.slack[at]);
+        const double slack = reference.slack[at];
+        const double error = slack == anything ? 0 : units_apart(info.dtype, found, reference.result[at], slack);
         if (!(error <= allowed_ulp) && outcome.failure.empty()) {
           std::ostringstream text;
           text.precision(info.dtype == DType::f64 ? 17 : 9);

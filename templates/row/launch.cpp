@@ -4,12 +4,14 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 #include "templates/folded_grid.h"
 #include "templates/row/params.cuh"
 #include "templates/row/schedules/persistent.h"
 #include "templates/row/schedules/pipeline.h"
+#include "tunesmith/error.h"
 
 namespace tunesmith::row {
 
@@ -24,6 +26,13 @@ void set_scale(RowParams& params, double scale, bool wide) {
   const auto bits = std::bit_cast<std::uint64_t>(scale);
   params.log2e_low = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
   params.log2e_high = std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32U));
+}
+
+std::uint32_t offset_of_rows(const ArrayInfo& array, std::size_t position) {
+  if (array.output) return offsetof(RowParams, output);
+  if (position < std::size(RowParams{}.input))
+    return static_cast<std::uint32_t>(offsetof(RowParams, input) + position * sizeof(void*));
+  throw Error(ErrorCode::unsupported, "the kernel's parameters have no address for the array '", array.name, "'");
 }
 
 namespace {
@@ -48,12 +57,11 @@ RowParams parameters(const Shape& shape) {
   return params;
 }
 
-std::size_t pointer_offset(const ArrayInfo& array, std::size_t position, const OwnParams& own) {
+std::uint32_t pointer_offset(const ArrayInfo& array, std::size_t position, const OwnParams& own) {
   if (const auto offset = own.offset_of(array.name)) return *offset;
   if (array.name == "mask") return offsetof(RowParams, mask);
   if (array.name == "valid_cols") return offsetof(RowParams, valid_cols);
-  if (array.output) return offsetof(RowParams, output);
-  return offsetof(RowParams, input) + position * sizeof(std::uint64_t);
+  return offset_of_rows(array, position);
 }
 
 int position_of(std::span<const ArrayInfo> arrays, const std::string& name) {
@@ -70,7 +78,7 @@ LaunchPlan launch_plan(const TypedConfig& config, const Shape& problem_shape, co
   RowParams params = parameters(shape);
   LaunchPlan plan;
   for (std::size_t i = 0; i < arrays.size(); ++i)
-    plan.pointers.push_back({arrays[i].name, static_cast<std::uint32_t>(pointer_offset(arrays[i], i, own)),
+    plan.pointers.push_back({arrays[i].name, pointer_offset(arrays[i], i, own),
                              static_cast<std::uint32_t>(arrays[i].alignment), arrays[i].extent_bytes(), arrays[i].output,
                              false, position_of(arrays, arrays[i].in_place_of)});
   plan.workspace_offset = offsetof(RowParams, workspace);

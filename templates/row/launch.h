@@ -2,6 +2,7 @@
 // Launch plan of a row kernel. Internal to templates/.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "core/launch.h"
@@ -17,6 +18,10 @@ namespace tunesmith::row {
 
 /// Sets the parameters that depend on `scale`, the factor of the elements.
 void set_scale(RowParams& params, double scale, bool wide);
+
+/// Returns the offset in RowParams of the address of an array: the output, or an input, at `position` among all arrays.
+/// Throws Error(unsupported) if RowParams have fewer inputs.
+std::uint32_t offset_of_rows(const ArrayInfo& array, std::size_t position);
 
 /// Size of a block's partial of a split row unless an operation has its own.
 inline constexpr std::int64_t usual_part_bytes = 16;

@@ -117,7 +117,7 @@ CheckResult ParsedScale::check(std::span<const HostArray> arrays, std::int64_t m
     const std::int64_t i = result.checked_rows > 1 ? (p_.elements - 1) * k / (result.checked_rows - 1) : 0;
     const double expected = factor * read_element(p_.dtype, arrays[0].before, i);
     const double found = read_element(p_.dtype, arrays[0].data, i);
-    const double error = std::fabs(found - expected) / spacing(p_.dtype, expected);
+    const double error = units_apart(p_.dtype, found, expected);
     result.max_error = std::max(result.max_error, error);
     if (!(error <= result.allowed_error) && result.first_failure.empty())
       result.first_failure =

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "templates/row/launch.h"
 #include "templates/row/params.cuh"
 #include "templates/strided/source.h"
 #include "tunesmith/error.h"
@@ -59,13 +60,10 @@ SourceParts StridedProblem::parts_of(const TypedConfig& typed) const {
 LaunchPlan StridedProblem::plan_of(const TypedConfig& typed, const DeviceInfo&) const {
   LaunchPlan plan;
   const std::span<const ArrayInfo> arrays = array_view();
-  for (std::size_t i = 0; i < arrays.size(); ++i) {
-    const std::size_t offset =
-        arrays[i].output ? offsetof(RowParams, output) : offsetof(RowParams, input) + i * sizeof(std::uint64_t);
-    plan.pointers.push_back({arrays[i].name, static_cast<std::uint32_t>(offset),
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    plan.pointers.push_back({arrays[i].name, row::offset_of_rows(arrays[i], i),
                              static_cast<std::uint32_t>(arrays[i].alignment), arrays[i].extent_bytes(), arrays[i].output,
                              false, arrays[i].in_place_of.empty() ? -1 : 0});
-  }
   plan.workspace_offset = offsetof(RowParams, workspace);
   plan.params = params_of(shape_);
   add_kernels(typed, shape_, std::string(op().name()), plan);

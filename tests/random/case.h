@@ -61,7 +61,11 @@ ParsedProblemPtr draw_rest(const Op& op, const Fields& fixed, bool layout, std::
 
 /// Draws some fields of a valid problem again. Returns nothing if the result is invalid.
 ParsedProblemPtr draw_change(const ParsedProblem& problem, std::uint64_t seed, const Sizes& sizes, const DeviceInfo& device);
+/// Does the same, but keeps fields that are compiled in: the source is the same.
+ParsedProblemPtr draw_runtime_change(const ParsedProblem& problem, std::uint64_t seed, const DeviceInfo& device);
 
+/// Returns what the inputs hold if these values are asked for: random ones, if the problem has no array for others.
+Values values_in(Values values, const ParsedProblem& problem);
 /// Changes the inputs of a case that runs to what its values are. `arrays` hold edge cases.
 void fill_values(const RandomCase& random_case, const ParsedProblem& problem, std::span<const HostArray> arrays);
 

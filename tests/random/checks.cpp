@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "templates/render.h"
@@ -106,12 +107,17 @@ void check_configs(const ParsedProblem& problem, const DeviceInfo& device, const
   if (const std::optional<Config> capacity = problem.capacity_config(device)) valid(*capacity, "capacity_config()");
 }
 
-void check_sources(const ParsedProblem& problem, const DeviceInfo& device, const Config& config, Findings& findings) {
+void check_sources(const ParsedProblem& problem, const DeviceInfo& device, const Config& config, std::uint64_t seed,
+                   Findings& findings) {
   const std::string source = render(problem, config);
   findings.expect(!source.empty(), "the source is empty");
   const LaunchPlan plan = problem.launch_plan(config, device);
   findings.expect(plan.kernels.empty() || plan.pointers.size() == problem.array_view().size(), "the plan has ",
                   plan.pointers.size(), " pointers");
+  std::set<std::uint32_t> places;
+  for (const LaunchPlan::Pointer& pointer : plan.pointers)
+    findings.expect(places.insert(pointer.offset).second && pointer.offset + sizeof(void*) <= plan.params.size(),
+                    "the place of ", pointer.array, " in the parameters, ", pointer.offset, ", is another array's or none");
   for (const KernelLaunch& kernel : plan.kernels)
     findings.expect(kernel.grid.x > 0 && kernel.grid.y > 0 && kernel.grid.z > 0 && kernel.block.x > 0 &&
                         source.find(kernel.entry) != std::string::npos,
@@ -123,11 +129,21 @@ void check_sources(const ParsedProblem& problem, const DeviceInfo& device, const
                     " has another source: ", small->problem().short_text());
   else
     findings.expect(false, "the problem that verifies the configuration cannot run it: ", reason);
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    const ParsedProblemPtr other = draw_runtime_change(problem, mixed(seed, i), device);
+    if (other == nullptr || !other->why_invalid(device, config).empty()) continue;
+    findings.expect(same_code(problem.source_parts(config), other->source_parts(config)),
+                    "a field that is not compiled in changes the source: ", other->problem().short_text());
+  }
   const ParsedProblemPtr tuned = problem.op().parse(problem.tuned_as());
   findings.expect(tuned->key().problem_class == problem.key().problem_class, "tuned_as() has another key");
 }
 
 }  // namespace
+
+bool same_code(const SourceParts& a, const SourceParts& b) {
+  return a.includes == b.includes && a.constants == b.constants && a.kernels == b.kernels;
+}
 
 Checked check_description(const RandomCase& random_case, const DeviceInfo& device, bool sources) {
   Checked checked;
@@ -154,7 +170,7 @@ Checked check_description(const RandomCase& random_case, const DeviceInfo& devic
       return checked;
     }
     check_configs(*problem, device, checked.config, findings);
-    if (sources) check_sources(*problem, device, checked.config, findings);
+    if (sources) check_sources(*problem, device, checked.config, random_case.seed, findings);
     if (findings.text().empty()) checked.problem = problem;
   } catch (const std::exception& error) {
     findings.expect(false, "a valid problem throws: ", error.what());

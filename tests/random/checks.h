@@ -14,6 +14,9 @@ struct Checked {
   Config config{};             ///< complete
 };
 
+/// Returns whether both have the same source but for comments.
+bool same_code(const SourceParts& a, const SourceParts& b);
+
 /// `sources`: also renders, which takes milliseconds.
 Checked check_description(const RandomCase& random_case, const DeviceInfo& device, bool sources);
 

@@ -68,7 +68,7 @@ std::vector<std::string> class_names(const RandomCase& random_case, const Parsed
     names.push_back(std::string(field.name) + " " + class_of(field));
   if (config.fields.contains("variant")) names.push_back("variant " + config.variant());
   if (config.fields.contains("capacity")) names.push_back("kernel of a bucket of widths");
-  names.push_back("values " + std::string(values_names[static_cast<std::size_t>(random_case.values)]));
+  names.push_back("values " + std::string(values_names[static_cast<std::size_t>(values_in(random_case.values, problem))]));
   return names;
 }
 

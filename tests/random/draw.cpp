@@ -422,4 +422,21 @@ ParsedProblemPtr draw_change(const ParsedProblem& problem, std::uint64_t seed, c
   return Drawing(seed, problem.op(), sizes, device).change(problem.problem().fields);
 }
 
+ParsedProblemPtr draw_runtime_change(const ParsedProblem& problem, std::uint64_t seed, const DeviceInfo& device) {
+  const ParsedProblemPtr changed = draw_change(problem, seed, large_sizes, device);
+  if (changed == nullptr) return nullptr;
+  Fields fields = changed->problem().fields;
+  for (const FieldInfo& info : problem.op().cached_fields()) {
+    if (info.runtime) continue;
+    const Value* const before = problem.problem().fields.find(info.name);
+    if ((before != nullptr) != fields.contains(info.name)) return nullptr;
+    if (before != nullptr) fields.set(info.name, *before);
+  }
+  try {
+    return problem.op().parse({problem.problem().op, fields});
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
 }  // namespace tunesmith::test

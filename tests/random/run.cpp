@@ -17,11 +17,6 @@ namespace {
 
 constexpr int tries_for_same_source = 16, max_of_same_source = 4;
 
-/// Returns whether both have the same source but for comments.
-bool same_code(const SourceParts& a, const SourceParts& b) {
-  return a.includes == b.includes && a.constants == b.constants && a.kernels == b.kernels;
-}
-
 }  // namespace
 
 Runner::Runner(const std::string& device, SourceChange mutation) : mutation_(std::move(mutation)) {
@@ -139,12 +134,13 @@ std::string Runner::verify_variants(Run& run, const std::shared_ptr<Module>& mod
   for (std::size_t i = 0; i < std::size(values_names); ++i) {
     RandomCase other = drawn;
     other.values = static_cast<Values>(i);
-    if (other.values != drawn.values) kinds.emplace_back(gain(other, problem), other.values);
+    if (other.values != drawn.values && values_in(other.values, problem) == other.values)
+      kinds.emplace_back(gain(other, problem), other.values);
   }
   chance.shuffle(kinds);
   std::ranges::stable_sort(kinds, std::greater<>(), [](const auto& kind) { return kind.first; });
   RandomCase other = drawn;
-  for (std::size_t i = 0; i < 2 && failure.empty(); ++i) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(kinds.size(), 2) && failure.empty(); ++i) {
     if (i > 0 && kinds[i].first == 0) break;
     other.values = kinds[i].second;
     ++other.seed;

@@ -1,6 +1,7 @@
 // What the inputs of a random case hold.
 
-#include <array>
+#include <algorithm>
+#include <initializer_list>
 #include <limits>
 
 #include "core/half.h"
@@ -11,15 +12,19 @@
 namespace tunesmith::test {
 namespace {
 
-/// Returns whether an input may hold any numbers: others are results of a forward operation on the other inputs.
+/// Returns whether an input may hold any numbers. Others are results of a forward operation on the other inputs, or have
+/// limits of their own: weights of classes are not negative, and arrays that user functions of attention read are part of
+/// scores.
 bool is_free(std::string_view op, std::string_view array) {
-  if (op == "attention_backward") return array == "dout" || array == "dlse";
-  if (op == "attention") return array == "q" || array == "k" || array == "v";
-  if (op.ends_with("softmax_backward")) return array == "dy";
-  if (op == "cross_entropy_backward") return array == "dloss" || array == "dlse";
-  if (op == "cross_entropy" || op == "cross_entropy_shard") return array == "logits";  // class weights are not negative
-  if (op == "softmax" || op == "log_softmax") return array == "x";
-  return op == "rms_norm" || op == "row_program";
+  const auto is_one_of = [array](std::initializer_list<std::string_view> names) {
+    return std::ranges::find(names, array) != names.end();
+  };
+  if (op == "attention") return is_one_of({"q", "k", "v"});
+  if (op == "attention_backward") return is_one_of({"dout", "dlse"});
+  if (op == "kv_append") return is_one_of({"q", "k", "v"});
+  if (op == "cross_entropy_combine") return false;
+  if (op.starts_with("cross_entropy") && array == "weight") return false;
+  return !op.ends_with("backward") || !is_one_of({"y", "logits", "lse", "lse_low", "nll", "hidden", "weight", "entropy"});
 }
 
 struct Limits {
@@ -34,7 +39,14 @@ Limits limits_of(DType dtype) {
   }
 }
 
-/// `far`: how large the largest values are, as a share of the largest number.
+/// Returns how large the largest values of an operation are, as a share of the largest number.
+double far_of(std::string_view op, DType dtype) {
+  // Products of two values, and their sums.
+  if (op == "matmul" || op == "linear_loss" || op == "kv_append") return dtype == DType::f16 ? 1 : 0x1p-70;
+  // Differences, scales, z_loss and label smoothing go beyond the largest numbers.
+  return op.starts_with("cross_entropy") || op.ends_with("backward") ? 0x1p-40 : 1;
+}
+
 double value_of(Values values, DType dtype, double far, double present, Chance& chance) {
   const Limits limits = limits_of(dtype);
   switch (values) {
@@ -51,23 +63,31 @@ double value_of(Values values, DType dtype, double far, double present, Chance& 
 
 }  // namespace
 
-void fill_values(const RandomCase& random_case, const ParsedProblem& problem, std::span<const HostArray> arrays) {
-  if (random_case.values == Values::edge_cases) return;
-  problem.fill_inputs(random_case.seed, InputKind::random, arrays);
-  if (random_case.values == Values::random) return;
+Values values_in(Values values, const ParsedProblem& problem) {
+  if (values <= Values::random) return values;
   const std::string_view op = problem.op().name();
   // In a K/V tile, NaN and infinities reach every row, masked pairs included, and products may overflow.
-  if (op.starts_with("attention") && random_case.values >= Values::huge) return;
-  // Differences, scales, z_loss and label smoothing go beyond the largest numbers.
-  const double far = op.starts_with("cross_entropy") || op.ends_with("backward") ? 0x1p-40 : 1;
+  if (op.starts_with("attention") && values >= Values::huge) return Values::random;
+  const auto is_changed = [&](const ArrayInfo& array) {
+    return array.input && is_float(array.dtype) && is_free(op, array.name);
+  };
+  return std::ranges::any_of(problem.array_view(), is_changed) ? values : Values::random;
+}
+
+void fill_values(const RandomCase& random_case, const ParsedProblem& problem, std::span<const HostArray> arrays) {
+  const Values values = values_in(random_case.values, problem);
+  if (values == Values::edge_cases) return;
+  problem.fill_inputs(random_case.seed, InputKind::random, arrays);
+  if (values == Values::random) return;
+  const std::string_view op = problem.op().name();
   for (const HostArray& array : arrays) {
     if (!array.info.input || !is_float(array.info.dtype) || !is_free(op, array.info.name)) continue;
     Chance chance(mixed(random_case.seed, array.info.name));
+    const double far = far_of(op, array.info.dtype);
     for (const ElementRun& run : element_runs(array.info))
       for (std::int64_t i = run.begin; i < run.begin + run.count; ++i)
-        write_element(
-            array.info.dtype, array.data, i,
-            value_of(random_case.values, array.info.dtype, far, read_element(array.info.dtype, array.data, i), chance));
+        write_element(array.info.dtype, array.data, i,
+                      value_of(values, array.info.dtype, far, read_element(array.info.dtype, array.data, i), chance));
   }
 }
 

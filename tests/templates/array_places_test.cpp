@@ -11,7 +11,10 @@
 #include <string>
 
 #include "templates/attention/source/kernel_source.h"
+#include "templates/attention_backward/kernel_layout.h"
+#include "templates/cross_entropy/source.h"
 #include "templates/op.h"
+#include "templates/row/launch.h"
 #include "tests/support/source_folder.h"
 #include "tests/templates/softmax/cases.h"
 
@@ -23,6 +26,9 @@ TEST(ArrayPlaces, UnknownArraysAreErrors) {
   EXPECT_EQ(offset_of("y", places), 16U);
   EXPECT_THROW((void)offset_of("z", places), Error);
   EXPECT_THROW((void)attention::pointer_offset("cu_seqlens", attention::Settings{}), Error);
+  EXPECT_THROW((void)attention_backward::pointer_offset("cu_seqlens", attention_backward::Settings{}, false), Error);
+  EXPECT_THROW((void)cross_entropy::pointer_offset("cu_seqlens_kv", cross_entropy::Settings{}), Error);
+  EXPECT_THROW((void)row::offset_of_rows(ArrayInfo(), 2), Error);  // a third input
 }
 
 // Two arrays at one address would overwrite each other's.

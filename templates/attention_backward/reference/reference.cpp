@@ -181,7 +181,9 @@ PairTerms Reference::terms(const KeyHead& keys, const QueryHead& queries, std::i
   const auto may_overflow = [&](const Bounded& factor) {
     return std::fabs(factor.value) + factor.error > largest_number(forward.dtype);
   };
-  pair.undecided = may_overflow(pair.probability) || may_overflow(pair.gradient);
+  // Kernels select 0 for what is dropped, or multiply with 0, which keeps NaN.
+  const bool dropped_nan = kept == 0 && !std::isfinite(pair.probability.value + product.value);
+  pair.undecided = dropped_nan || may_overflow(pair.probability) || may_overflow(pair.gradient);
   return pair;
 }
 

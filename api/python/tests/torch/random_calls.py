@@ -161,6 +161,37 @@ def _linear_cross_entropy(draw: Draw) -> Call:
     return Call(f"linear_cross_entropy({options})", function, reference, tensors, inputs, "cast", cast, 32)
 
 
+def _linear_log_probs(draw: Draw) -> Call:
+    import tunesmith.torch as tt
+
+    tokens, hidden, classes = draw.choice([1, 5, 6]), draw.choice([3, 8, 16]), draw.choice([1, 7, 40])
+    dtype = draw.choice([torch.float32, torch.bfloat16])
+    shape = draw.choice([(tokens, hidden), (2, tokens, hidden)])
+    tensors = {
+        "input": draw.floats("input", *shape, dtype=dtype),
+        "linear_weight": draw.floats("linear_weight", classes, hidden, dtype=dtype, scale=0.25),
+        "target": draw.integers("target", classes, *shape[:-1]),
+    }
+    temperature, softcap = draw.choice([1.0, 0.5]), draw.choice([0.0, 0.0, 5.0])
+    options = {"temperature": temperature, "softcap": softcap, "return_entropy": draw.maybe(0.5)}
+    options |= {"ignore_index": draw.choice([-100, 0]), "memory_bytes": draw.choice([1 << 30, 4 * classes])}
+
+    def function(**given: Any) -> Any:
+        return tt.linear_log_probs(**given, **options)
+
+    def reference(input: Any, linear_weight: Any, target: Any) -> Any:
+        x = input @ linear_weight.mT / temperature
+        if softcap:
+            x = softcap * torch.tanh(x / softcap)
+        log_probs = torch.log_softmax(x, -1)
+        chosen = log_probs.gather(-1, target[..., None])[..., 0]
+        chosen = chosen.where(target != options["ignore_index"], torch.zeros(()).to(chosen))
+        return (chosen, -(log_probs.exp() * log_probs).sum(-1)) if options["return_entropy"] else chosen
+
+    inputs = ["input", "linear_weight"]
+    return Call(f"linear_log_probs({options})", function, reference, tensors, inputs, "cast", inputs, 32)
+
+
 def _norm(draw: Draw) -> Call:
     import tunesmith.torch as tt
 
@@ -324,7 +355,8 @@ def _varlen(draw: Draw) -> Call:
 
 
 CALLS = [
-    *(_softmax, _cross_entropy, _cross_entropy, _linear_cross_entropy, _norm, _shipped, _attention, _attention, _varlen),
+    *(_softmax, _cross_entropy, _cross_entropy, _linear_cross_entropy, _linear_log_probs),
+    *(_norm, _shipped, _attention, _attention, _varlen),
     *(random_caches.paged_attention, random_caches.kv_append),
     *(random_fronts.sdpa, random_fronts.flex_attention, random_fronts.row_program),
 ]

@@ -55,6 +55,8 @@ def linear_log_probs(
         raise ValueError(f"target has the shape {tuple(target.shape)}; expected {tuple(input.shape[:-1])}")
     if not temperature > 0:
         raise ValueError(f"temperature is {temperature}; allowed: greater than 0")
+    if memory_bytes < 0:
+        raise ValueError(f"memory_bytes is {memory_bytes}; allowed: 0 or more")
     dtype = autocast_dtype(input)
     if dtype is not None:
         input, linear_weight = input.to(dtype), linear_weight.to(dtype)
@@ -83,7 +85,7 @@ class _LogProbs(torch.autograd.Function):
         dloss = lse.new_zeros(lse.shape) if dlog_probs is None else -dlog_probs
         classes = weight.shape[0]
         rows = max(ctx.memory_bytes // ((classes + 7) // 8 * 8 * hidden.element_size()), 1)
-        dhidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
+        dhidden = hidden.new_empty(hidden.shape) if ctx.needs_input_grad[0] else None
         dweight = None
         for begin in range(0, hidden.shape[0], rows):
             chunk = slice(begin, begin + rows)

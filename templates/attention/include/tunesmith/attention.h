@@ -229,6 +229,16 @@ constexpr std::array<std::int64_t, 3> contiguous_strides(const AttentionProblem&
           bshd ? width : product(positions, width)};
 }
 
+/// Replaces strides that no two elements are apart by, which the caller may set to anything, by those of a contiguous array:
+/// kernels are specialized for the alignment of strides, but not for the number of sequences and positions.
+constexpr void reset_unused_strides(const AttentionProblem& p, const AttentionTensor& t, AttentionArrayStrides& strides) {
+  const std::array<std::int64_t, 3> contiguous = contiguous_strides(p, t);
+  const bool empty = t.entries.value == 0 || t.positions.value == 0;
+  if ((empty || t.entries.value == 1) && !t.packed) strides.batch = contiguous[0];
+  if (empty || t.positions.value == 1) strides.seq = contiguous[1];
+  if (empty || t.heads.value == 1) strides.head = contiguous[2];
+}
+
 /// Describes the strides and the alignment of an array.
 template <typename Strides, typename Alignment, DescriptionVisitor Visitor>
 constexpr void describe_strides(const AttentionProblem& p, const AttentionTensor& t,

@@ -115,8 +115,7 @@ constexpr ArrayFacts describe_kv_cache(const KvAppendProblem& p, std::string_vie
   const std::array<std::int64_t, 3> contiguous{product(of_heads, p.page_size), bshd ? of_heads : width.value,
                                                bshd ? width.value : of_slots};
   const auto stride = [&](std::string_view meaning, std::int64_t value) {
-    return FieldFacts{
-        .meaning = meaning, .range = {1, std::int64_t{1} << 48}, .follows = {"contiguous", value}, .runtime = true};
+    return FieldFacts{.meaning = meaning, .range = {1, std::int64_t{1} << 48}, .follows = {"contiguous", value}};
   };
   v.option(names[0], page, stride("elements from one page to the next", contiguous[0]));
   v.option(names[1], slot, stride("elements from one slot of a page to the next", contiguous[1]));
@@ -179,10 +178,8 @@ constexpr void describe(Self& p, const KvAppendArrays& arrays, Visitor& v) {
             .only_with = {p.cached() == DType::e4m3, "cache_dtype=e4m3"}});
   v.option("in_place", p.in_place, {.meaning = "q_out is q", .only_with = with_q});
   const auto stride = [&](std::int64_t heads, std::int64_t width) {
-    return FieldFacts{.meaning = "elements from one token to the next",
-                      .range = {0, far},
-                      .follows = {"contiguous", heads * width},
-                      .runtime = true};
+    return FieldFacts{
+        .meaning = "elements from one token to the next", .range = {0, far}, .follows = {"contiguous", heads * width}};
   };
   const Extent width = size(p.head_dim), width_v = size(p.head_dim_v, p.head_dim);
   v.option("k_stride", p.k_stride, stride(p.kv_heads, width.value));
