@@ -35,7 +35,8 @@ install_tools() {
   cmp -s packaging/wheels/requirements.txt "$environment/requirements.txt" && return
   say "installing zig and the tools of packaging/wheels/requirements.txt"
   "$python" -m venv --clear "$environment"
-  "$environment/bin/pip" install --quiet --disable-pip-version-check --require-hashes -r packaging/wheels/requirements.txt
+  "$environment/bin/pip" install --quiet --disable-pip-version-check --no-deps --require-hashes \
+    -r packaging/wheels/requirements.txt
   cp packaging/wheels/requirements.txt "$environment"
 }
 

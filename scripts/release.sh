@@ -13,9 +13,10 @@
 # later ones. Equal commits on equal systems give equal files.
 # RELEASE_ARCHS: for which architectures, "x86_64 aarch64"; default this machine's. The other one's programs are cross-compiled
 #   (Debian: g++-aarch64-linux-gnu, qemu-user) against Debian's packages, which are unpacked in the work folder, not installed.
-# RELEASE_WHEEL: "portable" (scripts/portable_wheel.sh: manylinux_2_28; half an hour the first time; for another architecture it
-#   needs Python 3.12, see PYTHON there), "system" (for Python 3.11 and later on this system or later ones; for this
-#   architecture only) or "none". Default portable.
+# RELEASE_WHEEL: "portable" (scripts/portable_wheel.sh: manylinux_2_28; half an hour the first time), "system" (for Python 3.11
+#   and later on this system or later ones; for this architecture only) or "none". Default portable.
+# RELEASE_PYTHONS: interpreters, one portable wheel each, default python3. Python 3.11 makes a wheel for itself alone; 3.12 or later
+#   makes one for its version and all later ones, and the one for another architecture. "python3 python3.12" serves all.
 # RELEASE_OPTIONS: more options of CMake, for trying this script out: "-DCMAKE_BUILD_TYPE=Debug".
 # RELEASE_WORK: folder of the builds, default build, where a second run finds what the first one has built. The builds are its
 #   subfolders, as deep as build/release, so that ccache finds their objects.
@@ -153,29 +154,51 @@ make_tree() { # ARCH
   builds+=("$tree.tar.gz=$folder")
 }
 
-make_wheel() { # ARCH
-  say "building the wheel ($wheel) for $1"
-  rm -rf dist
-  local log=$work/release-$1-wheel.log folder
-  if [[ $wheel == portable ]]; then
-    scripts/portable_wheel.sh "$1" >"$log" 2>&1 || { tail -40 "$log" >&2; fail "$log has the output"; }
-    folder=$(echo "build/portable/$1"/build-3.*)
-  else
-    [[ $1 == "$(uname -m)" ]] || fail "RELEASE_WHEEL=system is for this machine's architecture, not $1"
-    # The environment stays, so that the bill of materials finds the versions of its packages.
-    local environment=$work/release-$1-wheel-environment requirements
-    requirements=$(sed -nE 's/^requires = \[(.*)\]$/\1/p' pyproject.toml | tr -d '",')
-    [[ -x $environment/bin/pip ]] || python3 -m venv "$environment"
-    # shellcheck disable=SC2086  # one word per package
-    "$environment/bin/pip" install --quiet --disable-pip-version-check $requirements ninja >"$log" 2>&1 &&
-      PATH=$environment/bin:$PATH CXX=${CXX:-c++} "$environment/bin/pip" wheel . --quiet --disable-pip-version-check --no-deps \
-        --no-build-isolation --wheel-dir dist >>"$log" 2>&1 || { tail -40 "$log" >&2; fail "$log has the output"; }
-    folder=build/wheel
+make_wheels() { # ARCH
+  local python wheels=0
+  if [[ $wheel == system ]]; then
+    make_system_wheel "$1"
+    return
   fi
+  for python in ${RELEASE_PYTHONS:-python3}; do
+    [[ $1 == "$(uname -m)" ]] || "$python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' || continue
+    make_portable_wheel "$1" "$python"
+    wheels=$((wheels + 1))
+  done
+  ((wheels)) || fail "RELEASE_PYTHONS is '${RELEASE_PYTHONS:-python3}'; the wheel for $1 needs Python 3.12 or later"
+}
+
+# add_wheel BUILD: takes the wheel that is in dist/ and was built in this folder.
+add_wheel() {
   local file
   file=$(basename dist/*.whl)
   cp "dist/$file" "$out/"
-  builds+=("$file=$folder")
+  builds+=("$file=$1")
+}
+
+make_portable_wheel() { # ARCH PYTHON
+  local version log
+  version=$("$2" -c 'import sys; print("{}.{}".format(*sys.version_info))')
+  log=$work/release-$1-wheel-$version.log
+  say "building the portable wheel for $1 with Python $version"
+  rm -rf dist
+  PYTHON=$2 scripts/portable_wheel.sh "$1" >"$log" 2>&1 || { tail -40 "$log" >&2; fail "$log has the output"; }
+  add_wheel "build/portable/$1/build-$version"
+}
+
+make_system_wheel() { # ARCH
+  [[ $1 == "$(uname -m)" ]] || fail "RELEASE_WHEEL=system is for this machine's architecture, not $1"
+  say "building the wheel for this system"
+  rm -rf dist
+  # The environment stays, so that the bill of materials finds the versions of its packages.
+  local log=$work/release-$1-wheel.log environment=$work/release-$1-wheel-environment requirements
+  requirements=$(sed -nE 's/^requires = \[(.*)\]$/\1/p' pyproject.toml | tr -d '",')
+  [[ -x $environment/bin/pip ]] || python3 -m venv "$environment"
+  # shellcheck disable=SC2086  # one word per package
+  "$environment/bin/pip" install --quiet --disable-pip-version-check $requirements ninja >"$log" 2>&1 &&
+    PATH=$environment/bin:$PATH CXX=${CXX:-c++} "$environment/bin/pip" wheel . --quiet --disable-pip-version-check --no-deps \
+      --no-build-isolation --wheel-dir dist >>"$log" 2>&1 || { tail -40 "$log" >&2; fail "$log has the output"; }
+  add_wheel build/wheel
 }
 
 make_source() {
@@ -185,7 +208,7 @@ make_source() {
 for arch in "${archs[@]}"; do
   make_deb "$arch"
   make_tree "$arch"
-  [[ $wheel == none ]] || make_wheel "$arch"
+  [[ $wheel == none ]] || make_wheels "$arch"
 done
 make_source
 python3 scripts/sbom.py "$version" "$commit" "$SOURCE_DATE_EPOCH" "${builds[@]}" >"$out/tunesmith-$version.cdx.json"

@@ -114,8 +114,9 @@ test_system() {
     use_with_compiler /opt/unpacked/bin/tunesmith
     use_with_compiler tunesmith
     build_consumer with-deb
+    used=
     for wheel in tunesmith-*.whl; do
-      [[ -e $wheel ]] || break
+      [[ -e $wheel ]] || { used=none; break; }
       python3 -m venv environment
       if ! environment/bin/pip install --quiet --disable-pip-version-check --no-index --find-links dependencies "$wheel" numpy >pip.log 2>&1; then
         # A wheel for one version of Python does not suit another.
@@ -125,7 +126,9 @@ test_system() {
       fi
       TUNESMITH_CACHE= environment/bin/python fresh_environment.py
       use_with_compiler /opt/environment/bin/tunesmith
+      used=$wheel
     done
+    [[ -n $used ]] || { echo "no wheel is for $(python3 --version); see RELEASE_PYTHONS in release.sh"; exit 1; }
     apt remove tunesmith
     build_consumer with-tree -DCMAKE_PREFIX_PATH=/opt/unpacked'
   rm -rf "$root"

@@ -4,6 +4,9 @@ import numpy
 
 import tunesmith
 
+# The build had the headers that tunesmith.jax needs.
+assert hasattr(tunesmith._core, "xla_handlers")
+
 x = numpy.random.default_rng(0).standard_normal((64, 1000), dtype=numpy.float32)
 y = tunesmith.ops.softmax(x)
 exact = numpy.exp(x.astype(float) - x.max(axis=1, keepdims=True).astype(float))
