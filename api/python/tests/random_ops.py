@@ -117,7 +117,8 @@ def run(seed: int, engine: tunesmith.Engine) -> str:
     for array in problem.arrays:
         made = values(draw, generator, array)
         if array.role == "output":
-            made = numpy.full(made.shape, 55, made.dtype)
+            packed = -numpy.inf if array.name == "lse" else 0  # rows after the last sequence, which the plan does not write
+            made = numpy.full(made.shape, packed if "varlen" in fields else 55, made.dtype)
         else:
             # Elements that are written have one place each.
             given[array.name], layout = laid_out(draw, made, repeated=array.role == "input" and array.dtype in UNITS)
@@ -127,7 +128,10 @@ def run(seed: int, engine: tunesmith.Engine) -> str:
         if array.role != "input":
             plain_results[array.name] = made
     engine.prepare(problem).launch(*plain)
-    inferred = size_fields(name) | {field for array, (field, _) in dtype_fields(name).items() if array in given}
+    stated = {field: value for field, value in fields.items() if field not in size_fields(name)}
+    inferred = {field for array, (field, _) in dtype_fields(name).items() if array in given}
+    for array_name, value in given.items():  # not the longest of packed sequences, which no array has as its extent
+        inferred |= size_fields(name) & set(_core.infer_fields(name, stated, array_name, value.shape))
     inferred -= {field for ways in enabling(name).values() for field, _ in ways}  # such as the size of pages
     options = {field: value for field, value in fields.items() if field not in inferred}
     # By position: a field may have the name of an array.

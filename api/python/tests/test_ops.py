@@ -293,3 +293,12 @@ def test_attention_over_pages(engine: tunesmith.Engine, random: numpy.random.Gen
     # Scores below 8 of 16 products, and values below 4.
     numpy.testing.assert_allclose(result.o[0, 0], exact, atol=4 * 8 * 16 * EPS32)
     assert not result.o[1].any() and (result.lse[1] == -numpy.inf).all()
+
+
+def test_rows_after_the_last_packed_sequence_are_zeros() -> None:
+    rows = numpy.ones((6, 1, 8), "f4")
+    starts = numpy.array([0, 2, 4], "i4")
+    o, lse = tunesmith.ops.attention(
+        rows, rows, rows, cu_seqlens_q=starts, cu_seqlens_kv=starts, varlen=True, seq_q=4, seq_kv=4
+    )
+    assert (o[:4] == 1).all() and (o[4:] == 0).all() and (lse[..., 4:] == -numpy.inf).all()

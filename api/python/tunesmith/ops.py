@@ -106,6 +106,8 @@ class Operation:
                     given.pop(array.name, None)
                 if value is None:
                     value = numpy.empty(array.shape, _NUMPY_TYPES[array.dtype])
+                    if "cu_seqlens_q" in sources:  # no kernel writes rows after the last packed sequence
+                        value[...] = -numpy.inf if array.name == "lse" else 0
                 results[array.name] = value
                 if not _lies_as(array, value):
                     copied.append((value, numpy.array(value, order="C")))
