@@ -83,40 +83,33 @@ __device__ __forceinline__ Bits<bytes> load(const void* address) {
   return bits;
 }
 
-#define TUNESMITH_LOAD_IF(instruction, policy_operand, ...)                                       \
-  if constexpr (bytes == 1) {                                                                     \
-    uint16 wide = bits.word;                                                                      \
-    asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %2, 0;\n@there " instruction           \
-                 ".b8 %0, [%1]" policy_operand(3) ";\n}"                                          \
-                 : "+h"(wide)                                                                     \
-                 : "l"(address), "r"(wanted)__VA_ARGS__);                                         \
-    bits.word = static_cast<unsigned char>(wide);                                                 \
-  } else if constexpr (bytes == 2)                                                                \
-    asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %2, 0;\n@there " instruction           \
-                 ".b16 %0, [%1]" policy_operand(3) ";\n}"                                         \
-                 : "+h"(bits.word)                                                                \
-                 : "l"(address), "r"(wanted)__VA_ARGS__);                                         \
-  else if constexpr (bytes == 4)                                                                  \
-    asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %2, 0;\n@there " instruction           \
-                 ".b32 %0, [%1]" policy_operand(3) ";\n}"                                         \
-                 : "+r"(bits.word[0])                                                             \
-                 : "l"(address), "r"(wanted)__VA_ARGS__);                                         \
-  else if constexpr (bytes == 8)                                                                  \
-    asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %3, 0;\n@there " instruction           \
-                 ".v2.b32 {%0, %1}, [%2]" policy_operand(4) ";\n}"                                \
-                 : "+r"(bits.word[0]), "+r"(bits.word[1])                                         \
-                 : "l"(address), "r"(wanted)__VA_ARGS__);                                         \
-  else                                                                                            \
-    asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %5, 0;\n@there " instruction           \
-                 ".v4.b32 {%0, %1, %2, %3}, [%4]" policy_operand(6) ";\n}"                        \
-                 : "+r"(bits.word[0]), "+r"(bits.word[1]), "+r"(bits.word[2]), "+r"(bits.word[3]) \
-                 : "l"(address), "r"(wanted)__VA_ARGS__)
+#define TUNESMITH_LOAD_IF(instruction, policy_operand, ...)                                     \
+  if constexpr (bytes == 2)                                                                     \
+    asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %2, 0;\n@there " instruction         \
+                 ".b16 %0, [%1]" policy_operand(3) ";\n}"                                       \
+                 : "+h"(bits.word)                                                              \
+                 : "l"(address), "r"(wanted)__VA_ARGS__);                                       \
+  else if constexpr (bytes == 4)                                                                \
+    asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %2, 0;\n@there " instruction         \
+                 ".b32 %0, [%1]" policy_operand(3) ";\n}"                                       \
+                 : "+r"(bits.word[0])                                                           \
+                 : "l"(address), "r"(wanted)__VA_ARGS__);                                       \
+  else if constexpr (bytes == 8)                                                                \
+    asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %3, 0;\n@there " instruction         \
+                 ".v2.b32 {%0, %1}, [%2]" policy_operand(4) ";\n}"                              \
+                 : "+r"(bits.word[0]), "+r"(bits.word[1])                                       \
+                 : "l"(address), "r"(wanted)__VA_ARGS__);                                       \
+  else if constexpr (bytes == 16)                                                               \
+  asm volatile("{\n.reg .pred there;\nsetp.ne.s32 there, %5, 0;\n@there " instruction           \
+               ".v4.b32 {%0, %1, %2, %3}, [%4]" policy_operand(6) ";\n}"                        \
+               : "+r"(bits.word[0]), "+r"(bits.word[1]), "+r"(bits.word[2]), "+r"(bits.word[3]) \
+               : "l"(address), "r"(wanted)__VA_ARGS__)
 
-/// Loads 1, 2, 4, 8 or 16 bytes if `there`, otherwise returns `otherwise`. Predicated, so that the compiler issues it
-/// together with the loads around it.
+/// Loads 1 to 16 bytes if `there`, otherwise returns `otherwise`. Predicated, to be issued with the loads around it.
 template <int bytes, LoadHint hint>
 __device__ __forceinline__ Bits<bytes> load_if(bool there, const void* address, Bits<bytes> otherwise) {
   Bits<bytes> bits = otherwise;
+  if constexpr (bytes == 1) bits = there ? load<1, hint>(address) : otherwise;  // there are no 8-bit registers
   const int wanted = there ? 1 : 0;
   TUNESMITH_BY_LOAD_HINT(TUNESMITH_LOAD_IF)
   return bits;
