@@ -17,24 +17,26 @@ struct AlignedChunks {
   }
 };
 
-/// Copies rows [first, first + rows) of `source`, `width` elements each, to a swizzled tile `tile_at` bytes from `shared`;
-/// rows from `end` on become zeros. `threads` threads call it. Complete after async_copy_wait and a barrier of them.
+/// Copies rows [first, first + rows) of `source`, `width` elements each (whole chunks of 16 bytes), to a swizzled tile
+/// `tile_at` bytes from `shared`; rows from `end` on become zeros. `threads` threads call it. Complete after async_copy_wait
+/// and a barrier of them.
 template <typename Chunks, int threads, int rows, int width, int vector, typename Rows>
 __device__ __forceinline__ void copy_rows(const Rows& source, int first, int end, unsigned char* shared, int tile_at,
                                           int thread) {
   using Element = typename Rows::Element;
-  constexpr int per_row = width / 8, chunks = rows * per_row, iterations = (chunks + threads - 1) / threads;
+  constexpr int size = static_cast<int>(sizeof(Element)), in_chunk = 16 / size;
+  constexpr int per_row = width / in_chunk, chunks = rows * per_row, iterations = (chunks + threads - 1) / threads;
   // If each thread stays in its column, an address follows from the one before.
   constexpr bool straight = threads % per_row == 0;
   const auto tile = source.template tile<rows>(first, end);
   const auto steps = tile.template steps<(straight ? iterations : 1), threads / per_row>(first + thread / per_row, end);
-  const Element* address = steps.first() + thread % per_row * 8;
+  const Element* address = steps.first() + thread % per_row * in_chunk;
 #pragma unroll(iterations <= 16 ? iterations : 8)
   for (int i = 0; i < iterations; ++i) {
     const int number = thread + i * threads, row = number / per_row, chunk = number % per_row;
-    if constexpr (!straight) address = tile.start + tile.offset(first + row, end) + chunk * 8;
+    if constexpr (!straight) address = tile.start + tile.offset(first + row, end) + chunk * in_chunk;
     if (chunks % threads == 0 || number < chunks) {
-      const int place = tile_at + swizzled<2 * width>(row, chunk);
+      const int place = tile_at + swizzled<size * width>(row, chunk);
       const bool there = first + row < end;
       Chunks::template copy<Element, vector>(shared, place, address, there);
     }
@@ -78,26 +80,35 @@ __device__ __forceinline__ void accumulate_tile(float (&sums)[count], int tile, 
 template <int blocks>
 using Fragments = uint32[blocks][4];
 
+/// Loads A operands of 16 queries and 16 elements.
+template <int width>
+struct QueryRows {
+  const MatrixRows<width> rows;
+
+  __device__ __forceinline__ explicit QueryRows(int lane) : rows(lane % 16, lane / 16) {}
+  __device__ __forceinline__ void load(uint32 (&a)[4], const unsigned char* shared, int tile_at, int block, int step) const {
+    load_matrix_x4(a, shared, tile_at + rows.at(block, step));
+    if (rows.is_half(step)) a[2] = a[3] = 0;
+  }
+};
+
 /// `blocks` times 16 queries of a warp in a swizzled tile `tile_at` bytes from `shared`: kept in registers, or loaded for
-/// every product.
-template <const AttentionShape& shape, int blocks, bool in_registers>
+/// every product. `Rows`: QueryRows, or what has its functions.
+template <const AttentionShape& shape, int blocks, bool in_registers, typename Rows = QueryRows<shape.head_dim>>
 struct WarpQueries {
   static constexpr int steps = (shape.head_dim + 15) / 16, kept_steps = in_registers ? steps : 1;
 
   const unsigned char* const shared;
   const int tile_at;
-  const MatrixRows<shape.head_dim> rows;
+  const Rows rows;
   Fragments<blocks> kept[kept_steps];
 
   __device__ __forceinline__ WarpQueries(const unsigned char* memory, int at, int lane)
-      : shared(memory), tile_at(at), rows(lane % 16, lane / 16) {}
+      : shared(memory), tile_at(at), rows(lane) {}
 
   __device__ __forceinline__ void fetch(int step, Fragments<blocks>& a) const {
 #pragma unroll
-    for (int block = 0; block < blocks; ++block) {
-      load_matrix_x4(a[block], shared, tile_at + rows.at(block, step));
-      if (rows.is_half(step)) a[block][2] = a[block][3] = 0;
-    }
+    for (int block = 0; block < blocks; ++block) rows.load(a[block], shared, tile_at, block, step);
   }
   /// Loads the queries into registers. Call it when the tile has arrived.
   __device__ __forceinline__ void hold() {
@@ -115,6 +126,9 @@ struct WarpQueries {
 /// The two products of a warp: `blocks` times 16 rows of queries with `keys` keys.
 template <typename Element, const AttentionShape& shape, int blocks, int keys>
 struct WarpProducts {
+  using Weight = Element;  ///< of the A operand of the product with V
+  template <bool in_registers>
+  using Queries = WarpQueries<shape, blocks, in_registers>;
   static constexpr int v_pairs = (shape.head_dim_v + 15) / 16;
 
   const MatrixRows<shape.head_dim> k_rows;
@@ -132,8 +146,7 @@ struct WarpProducts {
 
   /// S = Q K^T of the keys `tile_at` bytes from `shared`.
   template <bool in_registers>
-  __device__ __forceinline__ void multiply_keys(WarpQueries<shape, blocks, in_registers>& queries,
-                                                const unsigned char* shared, int tile_at) {
+  __device__ __forceinline__ void multiply_keys(Queries<in_registers>& queries, const unsigned char* shared, int tile_at) {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
 #pragma unroll
@@ -174,6 +187,30 @@ struct WarpProducts {
       }
     }
   }
+
+  // A lane has `columns` contiguous outputs of a row in each of `groups` groups.
+  static constexpr int columns = 2, groups = shape.head_dim_v / 8;
+  static __device__ __forceinline__ int column_of(int group, int lane) { return 8 * group + lane % 4 * 2; }
+  /// Returns outputs of row 8 `r` + lane / 4 times `factor`.
+  __device__ __forceinline__ void output_of(int block, int r, int group, float factor, float (&values)[columns]) const {
+#pragma unroll
+    for (int i = 0; i < columns; ++i) values[i] = multiply(output[block][4 * group + 2 * r + i], factor);
+  }
+  /// Writes them as float32 to the row `row_at` floats from `rows`.
+  __device__ __forceinline__ void show(int block, int r, int group, float factor, int lane, float* rows, int row_at) const {
+    const int at = row_at + 8 * group + lane % 4 * 2;
+    *reinterpret_cast<Bits<8>*>(rows + at) = {{bits_of(multiply(output[block][4 * group + 2 * r], factor)),
+                                               bits_of(multiply(output[block][4 * group + 2 * r + 1], factor))}};
+  }
+  /// Rounds them and writes them to a swizzled tile.
+  static __device__ __forceinline__ void stage(unsigned char* tile, int row, int group, int lane,
+                                               const float (&values)[columns]) {
+    *reinterpret_cast<uint32*>(tile + swizzled<2 * shape.head_dim_v>(row, group) + lane % 4 * 4) =
+        pack<Element>(values[0], values[1]);
+  }
 };
+
+template <typename Element, const AttentionShape& shape, int blocks, int keys>
+using ProductsOf = typename AttentionFeatures<shape>::template Products<Element, blocks, keys>;
 
 }  // namespace tunesmith

@@ -67,7 +67,21 @@ class PagedKeyValues {
   const int* table_;
 };
 
+/// `Element`: of Q; a feature may have another type for K and V.
 template <typename Element, const AttentionShape& shape>
 using KeyValuesOf = typename AttentionFeatures<shape>::template KeyValues<Element>;
+
+/// Keys and values have no scales.
+struct NoScales {
+  __device__ __forceinline__ NoScales(const AttentionParams&, const Sequence&, int, int) {}
+  template <bool>
+  static __device__ __forceinline__ NoFactor k_factor() {
+    return {};
+  }
+  static __device__ __forceinline__ NoFactor v_factor() { return {}; }
+};
+
+template <const AttentionShape& shape>
+using ScalesOf = typename AttentionFeatures<shape>::Scales;
 
 }  // namespace tunesmith

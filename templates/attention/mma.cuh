@@ -31,8 +31,9 @@ struct MmaTiles {
   static constexpr int threads = 32 * config.warps;
   static constexpr int blocks = config.tile_q / (16 * config.warps);  // blocks of 16 queries per warp
 
-  static constexpr int q_bytes = config.tile_q * shape.head_dim * 2, k_bytes = config.tile_kv * shape.head_dim * 2;
-  static constexpr int v_bytes = config.tile_kv * shape.head_dim_v * 2, stage_bytes = k_bytes + v_bytes;
+  static constexpr int q_bytes = config.tile_q * shape.head_dim * 2;
+  static constexpr int k_bytes = config.tile_kv * key_row_bytes<shape>(shape.head_dim);
+  static constexpr int v_bytes = config.tile_kv * key_row_bytes<shape>(shape.head_dim_v), stage_bytes = k_bytes + v_bytes;
   // If Q stays in registers, it is staged where the first K/V copies do not write; later copies reuse that memory.
   static constexpr int stages_at = config.q_in_registers ? 0 : q_bytes;
   static constexpr int q_at = config.q_in_registers ? (config.stages == 1 ? k_bytes : (config.stages - 1) * stage_bytes) : 0;
@@ -46,13 +47,14 @@ struct MmaTiles {
 
 /// The queries of a warp.
 template <typename Element, const AttentionShape& shape, typename Modification, const MmaConfig& config>
-struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, config.tile_kv> {
+struct MmaWarp : ProductsOf<Element, shape, MmaTiles<shape, config>::blocks, config.tile_kv> {
   using Tiles = MmaTiles<shape, config>;
   using Rule = Scores<shape, Modification>;
   using Block = BlockOfQueries<shape, config.tile_q>;
   using KeyTiles = KeyTilesOf<shape, config.tile_q, config.tile_kv>;
   static constexpr int keys = config.tile_kv, blocks = Tiles::blocks;
-  using Products = WarpProducts<Element, shape, blocks, keys>;
+  using Products = ProductsOf<Element, shape, blocks, keys>;
+  using Weight = typename Products::Weight;
   using Products::output;
   using Products::scores;
 
@@ -60,8 +62,8 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
   const KeyTiles& tiles;       ///< K/V tiles of the block
   const int lane, first_q;     ///< first_q: first of 16 * blocks queries
   const KeyRange seen, whole;  ///< keys that any, or all, of the queries see
-  WarpQueries<shape, blocks, config.q_in_registers> queries;
-  QuadSoftmax<Element, shape, Modification, keys> softmax[blocks];
+  typename Products::template Queries<config.q_in_registers> queries;
+  QuadSoftmax<Weight, shape, Modification, keys> softmax[blocks];
 
   /// `query`: this warp's first query; `q_at`: offset of its queries in shared memory.
   __device__ __forceinline__ MmaWarp(const Rule& scores_rule, const KeyTiles& key_tiles_of_block, int query, int warp_lane,
@@ -85,6 +87,12 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
     return first_q / mask_tile - first_q / config.tile_q * config.tile_q / mask_tile;
   }
 
+  /// Computes the dot products with the keys `tile_at` bytes from `shared`.
+  __device__ __forceinline__ void compute_scores(const ScalesOf<shape>& scales, const unsigned char* shared, int tile_at) {
+    Products::multiply_keys(queries, shared, tile_at);
+    if constexpr (shape.scaled && !Rule::scales_keys) Products::scale_scores(scales.k);
+    if constexpr (shape.rows_scaled) Products::template scale_columns<shape.head_dim>(shared + tile_at);
+  }
   /// Replaces scores by weights and rescales the output.
   __device__ __forceinline__ void weigh(int index) {
     const int first_k = index * keys;
@@ -126,7 +134,8 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
   }
 
   /// Writes outputs, `kept` times the weighted sums, and lse. `staged`: this warp's rows in shared memory.
-  __device__ __forceinline__ void finish(const AttentionParams& params, const Block& of, unsigned char* staged, float kept) {
+  __device__ __forceinline__ void finish(const AttentionParams& params, const Block& of, const ScalesOf<shape>& scales,
+                                         unsigned char* staged, float kept) {
     Element* const o = of.template o<Element>(params);
     constexpr int chunks = shape.head_dim_v / 8, row_bytes = 2 * shape.head_dim_v;
 #pragma unroll
@@ -134,21 +143,21 @@ struct MmaWarp : WarpProducts<Element, shape, MmaTiles<shape, config>::blocks, c
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const float factor = rule.factor(), sum = reduce_lanes<4>(softmax[block].sum[r], Sum());
-        FinalScale end = end_of_quad<Element, shape>(params, of.head, factor, softmax[block].largest[r], sum);
+        FinalScale end = end_of_quad<Weight, shape>(params, of.head, factor, softmax[block].largest[r], sum);
         if constexpr (shape.dropout) end.scale = multiply(end.scale, kept);
+        if constexpr (shape.scaled) end.scale = multiply(end.scale, scales.v);
         const int row = 16 * block + 8 * r + lane / 4, query = first_q + row;
         const bool there = query < of.sequence.seq_q;
         if (lane % 4 == 0 && there && params.lse != nullptr)
           lse_of<shape>(params, of.sequence, of.batch, of.head)[query] = end.lse;
 #pragma unroll
-        for (int n = 0; n < chunks; ++n) {
-          const float values[2] = {multiply(output[block][4 * n + 2 * r], end.scale),
-                                   multiply(output[block][4 * n + 2 * r + 1], end.scale)};
+        for (int n = 0; n < Products::groups; ++n) {
+          float values[Products::columns];
+          Products::output_of(block, r, n, end.scale, values);
           if constexpr (Tiles::staged_output) {
-            *reinterpret_cast<uint32*>(staged + swizzled<row_bytes>(row, n) + lane % 4 * 4) =
-                pack<Element>(values[0], values[1]);
+            Products::stage(staged, row, n, lane, values);
           } else if (there) {
-            store_part<shape.o_vector>(o + query * params.o_strides.seq + 8 * n + lane % 4 * 2, values);
+            store_part<shape.o_vector>(o + query * params.o_strides.seq + Products::column_of(n, lane), values);
           }
         }
       }
@@ -176,14 +185,18 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params, con
   if (block.is_empty()) return;
   const Sequence& sequence = block.sequence;
   const auto rows = block.template key_values<Element>(params);
+  const ScalesOf<shape> scales(params, sequence, block.batch, block.kv_head);
   const auto copy_keys = [&](int index, int stage) {
+    const int place = Tiles::stages_at + stage * Tiles::stage_bytes;
     copy_rows<typename AttentionFeatures<shape>::Chunks, threads, keys, shape.head_dim, shape.k_vector>(
-        rows.k(), index * keys, sequence.seq_kv, shared, Tiles::stages_at + stage * Tiles::stage_bytes, thread_index());
+        rows.k(), index * keys, sequence.seq_kv, shared, place, thread_index());
+    if constexpr (shape.rows_scaled) scales.template copy_k<threads, keys>(index * keys, shared + place, thread_index());
   };
   const auto copy_values = [&](int index, int stage) {
+    const int place = Tiles::stages_at + stage * Tiles::stage_bytes + Tiles::k_bytes;
     copy_rows<typename AttentionFeatures<shape>::Chunks, threads, keys, shape.head_dim_v, shape.v_vector>(
-        rows.v(), index * keys, sequence.seq_kv, shared, Tiles::stages_at + stage * Tiles::stage_bytes + Tiles::k_bytes,
-        thread_index());
+        rows.v(), index * keys, sequence.seq_kv, shared, place, thread_index());
+    if constexpr (shape.rows_scaled) scales.template copy_v<threads, keys>(index * keys, shared + place, thread_index());
   };
 
   const Scores<shape, Modification> rule(params, sequence, block.batch, block.head);
@@ -226,7 +239,7 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params, con
       if constexpr (stages == 1) {
         copy_values(index, 0);
         async_copy_commit();
-        if (meets) mine.multiply_keys(mine.queries, shared, k_at);
+        if (meets) mine.compute_scores(scales, shared, k_at);
         async_copy_wait<0>();
         sync_block();
         if (next >= tiles.begin()) copy_keys(next, 0);
@@ -239,11 +252,12 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params, con
         async_copy_commit();
         next_stage = next_stage + 1 == stages ? 0 : next_stage + 1;
         stage = stage + 1 == stages ? 0 : stage + 1;
-        if (meets) mine.multiply_keys(mine.queries, shared, k_at);
+        if (meets) mine.compute_scores(scales, shared, k_at);
       }
       if (meets) {
         mine.weigh(index);
         if constexpr (shape.dropout) mine.drop(dropped, index);
+        if constexpr (shape.rows_scaled) mine.template scale_columns<shape.head_dim_v>(shared + k_at + Tiles::k_bytes);
         mine.multiply_values(shared, k_at + Tiles::k_bytes);
       }
 #pragma unroll
@@ -255,7 +269,7 @@ __device__ __forceinline__ void attention_mma(const AttentionParams& params, con
   if constexpr (Tiles::staged_output && (config.q_in_registers || shape.head_dim_v > shape.head_dim)) sync_block();
   constexpr int staged_row =
       2 * (config.q_in_registers || shape.head_dim_v > shape.head_dim ? shape.head_dim_v : shape.head_dim);
-  mine.finish(params, block, shared + warp * warp_q * staged_row, DroppedOf<shape>::Pairs::factor_of(dropout));
+  mine.finish(params, block, scales, shared + warp * warp_q * staged_row, DroppedOf<shape>::Pairs::factor_of(dropout));
 }
 
 }  // namespace tunesmith

@@ -27,9 +27,10 @@ Cost ParsedAttention::cost() const {
   for (const ArrayInfo& array : array_view()) {
     double elements = static_cast<double>(array.elements());
     // A pool may have pages that nothing reads, or that several sequences read: count full sequences.
-    if (settings.page_size > 0 && (array.name == "k" || array.name == "v"))
-      elements =
-          static_cast<double>(settings.batch * settings.seq_kv * settings.kv_heads) * static_cast<double>(array.shape[3]);
+    const bool scales = settings.has_row_scales() && (array.name == "k_scale" || array.name == "v_scale");
+    if (settings.page_size > 0 && (scales || array.name == "k" || array.name == "v"))
+      elements = static_cast<double>(settings.batch * settings.seq_kv * settings.kv_heads) *
+                 (scales ? 1 : static_cast<double>(array.shape[3]));
     const double bytes = elements * static_cast<double>(size_of(array.dtype));
     (array.output ? cost.bytes_written : cost.bytes_read) += bytes;
   }

@@ -32,6 +32,13 @@ struct AttentionPages {
   int64 table_stride;      ///< entries between neighbouring sequences
 };
 
+/// Scales of e4m3 keys and values, in device memory: an element stands for its value times the scale. Strides of dimensions
+/// that share a scale are 0.
+struct AttentionScales {
+  const float *k, *v;
+  AttentionStrides k_strides, v_strides;
+};
+
 /// The kernel's only argument.
 struct AttentionParams {
   const void *q, *k, *v;      ///< (batch, seq, heads, head_dim) in the order of the strides
@@ -75,6 +82,13 @@ struct AttentionDropoutParams {
 struct AttentionPagedParams {
   AttentionParams attention;
   AttentionPages pages;
+};
+
+/// The same with scales.
+struct AttentionScaledParams {
+  AttentionParams attention;
+  AttentionPages pages;  ///< with lengths of keys in device memory
+  AttentionScales scales;
 };
 
 }  // namespace tunesmith

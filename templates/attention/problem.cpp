@@ -63,6 +63,12 @@ void complete(AttentionProblem& p) {
   if (p.page_size) check_pages(p);
   if (p.kv_lengths && p.dropout > 0)
     throw Error(ErrorCode::invalid_argument, "dropout is ", p.dropout, "; allowed with kv_lengths: 0");
+  const DType kv_dtype = p.kv_dtype.value_or(p.dtype);
+  if (kv_dtype != p.dtype && kv_dtype != DType::e4m3)
+    throw Error(ErrorCode::invalid_argument, "kv_dtype is ", name(kv_dtype), ", but dtype is ", name(p.dtype),
+                "; allowed: ", name(p.dtype), " and e4m3");
+  if (kv_dtype == DType::e4m3 && p.dropout > 0)
+    throw Error(ErrorCode::invalid_argument, "dropout is ", p.dropout, "; allowed with kv_dtype=e4m3: 0");
   const auto [q, k, v, o] = attention_tensors(p);
   reset_unused_strides(p, q, p.q_strides);
   reset_unused_strides(p, k, p.k_strides);

@@ -5,6 +5,9 @@
 
 namespace tunesmith {
 
+/// Rows that are not multiplied (stage_rows).
+struct NoFactor {};
+
 /// Rows at a constant distance.
 template <typename Type>
 struct StridedRows {

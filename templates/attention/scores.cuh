@@ -28,17 +28,23 @@ class Scores {
   static constexpr bool unscaled = !shape.score_mod;
   /// Rows are consecutive queries of one head.
   static constexpr bool neighbours = true;
+  /// factor() contains the scale of K.
+  static constexpr bool scales_keys = shape.scaled && linear;
 
   __device__ __forceinline__ Scores(const AttentionParams& params, const Sequence& sequence, int batch, int head)
       : params_(&params), visibility_(params, sequence), batch_(batch), head_(head) {
     if constexpr (shape.alibi) slope_ = AttentionFeatures<shape>::Bias::template slope_of<shape>(params, head);
+    if constexpr (scales_keys) key_scale_ = AttentionFeatures<shape>::Scales::k_of(params, batch, head);
   }
 
   __device__ __forceinline__ const AttentionParams& params() const { return *params_; }
   __device__ __forceinline__ const Visibility<shape>& visibility() const { return visibility_; }
 
   /// Returns the factor from a result of operator() to an exponent of 2.
-  __device__ __forceinline__ float factor() const { return factor(*params_); }
+  __device__ __forceinline__ float factor() const {
+    if constexpr (scales_keys) return multiply(factor(*params_), key_scale_);
+    return factor(*params_);
+  }
   static __device__ __forceinline__ float factor(const AttentionParams& params) {
     return unscaled ? params.scale_log2 : log2_e;
   }
@@ -84,6 +90,7 @@ class Scores {
   Visibility<shape> visibility_;
   int batch_, head_;
   float slope_ = 0.0f;  ///< in units of the score
+  float key_scale_ = 1.0f;
 };
 
 /// Without user functions.

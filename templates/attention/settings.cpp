@@ -32,6 +32,8 @@ Settings sizes_of(const AttentionProblem& p) {
 Settings Settings::of(const AttentionProblem& p) {
   Settings s = sizes_of(p);
   s.dtype = p.dtype;
+  s.kv_dtype = p.kv_dtype.value_or(p.dtype);
+  s.kv_scales = p.kv_scales;
   s.layout = p.layout;
   s.causal = p.causal;
   s.window_left = p.window_left;
@@ -49,22 +51,32 @@ Settings Settings::of(const AttentionProblem& p) {
   s.dropout_offset = p.dropout_offset;
   s.tensors = {s.tensor_like(Side::q, p.q_strides, p.q_alignment), s.tensor_like(Side::k, p.k_strides, p.k_alignment),
                s.tensor_like(Side::v, p.v_strides, p.v_alignment), s.tensor_like(Side::o, p.o_strides, p.o_alignment)};
+  s.scales = {s.scale_like(Side::k, p.k_scale_strides), s.scale_like(Side::v, p.v_scale_strides)};
   return s;
 }
 
-Tensor Settings::tensor_like(Side side, const AttentionArrayStrides& strides, std::int64_t alignment) const {
+Tensor Settings::tensor_like(Side side, const AttentionArrayStrides& strides, std::int64_t alignment,
+                             std::int64_t row) const {
   const bool bshd = layout == AttentionLayout::bshd;
   // Between one entry and none, any stride may be given: kernels compute addresses with it, and copies of rows that do not
   // exist need aligned ones, too.
   const auto stride = [](std::int64_t count, const std::optional<std::int64_t>& given, std::int64_t contiguous) {
     return count > 1 ? given.value_or(contiguous) : contiguous;
   };
-  const auto [entries, rows, heads_of_side, row] = extents(side);
+  const Extents extent = extents(side);
   Tensor tensor;
-  tensor.batch_stride = packed(side) ? 0 : stride(entries, strides.batch, heads_of_side * rows * row);
-  tensor.seq_stride = stride(rows, strides.seq, bshd ? heads_of_side * row : row);
-  tensor.head_stride = stride(heads_of_side, strides.head, bshd ? row : rows * row);
+  tensor.batch_stride = packed(side) ? 0 : stride(extent.entries, strides.batch, extent.heads * extent.rows * row);
+  tensor.seq_stride = stride(extent.rows, strides.seq, bshd ? extent.heads * row : row);
+  tensor.head_stride = stride(extent.heads, strides.head, bshd ? row : extent.rows * row);
   tensor.alignment = alignment;
+  return tensor;
+}
+
+Tensor Settings::scale_like(Side side, const AttentionArrayStrides& strides) const {
+  if (has_row_scales()) return tensor_like(side, strides, size_of(DType::f32), 1);
+  Tensor tensor;
+  if (kv_scales == KvScales::batch_head) tensor.batch_stride = kv_heads;
+  if (kv_scales == KvScales::batch_head || kv_scales == KvScales::head) tensor.head_stride = 1;
   return tensor;
 }
 
@@ -81,7 +93,7 @@ Extents Settings::extents(Side side) const noexcept {
 }
 
 int Settings::vector(Side side, const Tensor& strides) const noexcept {
-  std::int64_t widest = std::min<std::int64_t>(16, strides.alignment) / size_of(dtype);
+  std::int64_t widest = std::min<std::int64_t>(16, strides.alignment) / size_of(dtype_of(side));
   const auto divides = [&](std::int64_t count, std::int64_t stride) {
     while (count > 1 && widest > 1 && stride % widest != 0) widest /= 2;
   };
@@ -89,6 +101,7 @@ int Settings::vector(Side side, const Tensor& strides) const noexcept {
   divides(extent.entries, strides.batch_stride);
   divides(extent.rows, strides.seq_stride);
   divides(extent.heads, strides.head_stride);
+  while (extent.width % widest != 0) widest /= 2;
   return static_cast<int>(std::max<std::int64_t>(widest, 1));
 }
 

@@ -38,7 +38,9 @@ struct Extents {
 
 struct Settings {
   std::int64_t batch = 1, heads = 1, kv_heads = 1, seq_q = 1, seq_kv = 1, head_dim = 64, head_dim_v = 64;
-  DType dtype = DType::bf16;
+  DType dtype = DType::bf16, kv_dtype = DType::bf16;
+  KvScales kv_scales = KvScales::none;
+  std::array<Tensor, 2> scales;  ///< of k and v; strides of dimensions that share a scale are 0
   AttentionLayout layout = AttentionLayout::bshd;
   std::array<Tensor, 4> tensors;
   Causal causal = Causal::none;
@@ -61,6 +63,10 @@ struct Settings {
   const Tensor& tensor(Side side) const noexcept { return tensors[static_cast<std::size_t>(side)]; }
   std::int64_t width(Side side) const noexcept { return side == Side::q || side == Side::k ? head_dim : head_dim_v; }
   std::int64_t heads_of(Side side) const noexcept { return side == Side::q || side == Side::o ? heads : kv_heads; }
+  DType dtype_of(Side side) const noexcept { return is_key(side) ? kv_dtype : dtype; }
+  bool has_row_scales() const noexcept { return kv_scales == KvScales::token_head; }
+  /// The scales of k or v.
+  const Tensor& scale_tensor(Side side) const noexcept { return scales[side == Side::v ? 1 : 0]; }
   Extents extents(Side side) const noexcept;
   /// Whether an array of this side has no entries, because positions count through all sequences.
   bool packed(Side side) const noexcept { return varlen && !(is_key(side) && kv_lengths); }
@@ -79,8 +85,12 @@ struct Settings {
   int vector(Side side) const noexcept { return vector(side, tensor(side)); }
   /// The same for a tensor of this side's shape, such as its gradient.
   int vector(Side side, const Tensor& strides) const noexcept;
+  /// Bytes of that access.
+  int vector_bytes(Side side) const noexcept { return vector(side) * static_cast<int>(size_of(dtype_of(side))); }
   /// Returns a tensor of this side's shape; absent strides are contiguous.
-  Tensor tensor_like(Side side, const AttentionArrayStrides& strides, std::int64_t alignment) const;
+  Tensor tensor_like(Side side, const AttentionArrayStrides& strides, std::int64_t alignment) const {
+    return tensor_like(side, strides, alignment, width(side));
+  }
   std::int64_t group() const noexcept { return heads / kv_heads; }
   bool modified() const noexcept { return !score_mod.empty() || !mask_mod.empty(); }
   /// A stride of 0 reads the same elements for several indices.
@@ -103,6 +113,11 @@ struct Settings {
   std::int64_t max_queries() const noexcept { return varlen ? std::min(seq_q, total_q) : seq_q; }
   /// Visible pairs of a query and a key in one head of the longest sequence.
   double visible_pairs() const noexcept;
+
+ private:
+  Tensor tensor_like(Side side, const AttentionArrayStrides& strides, std::int64_t alignment, std::int64_t row) const;
+  /// Returns the scales of k or v as a tensor.
+  Tensor scale_like(Side side, const AttentionArrayStrides& strides) const;
 };
 
 /// Throws Error(invalid_argument) if the strides of output `name` make rows overlap.

@@ -49,6 +49,7 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params, co
   const Sequence& sequence = block.sequence;
   const int first_q = block.first_q, last_q = block.last_q;
   const auto rows = block.template key_values<Element>(params);
+  const ScalesOf<shape> scales(params, sequence, block.batch, block.kv_head);
 
   const Scores<shape, Modification> scores(params, sequence, block.batch, block.head);
   const typename DroppedOf<shape>::Pairs dropped(dropout, block.batch, block.head);
@@ -78,8 +79,8 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params, co
   for (int tile = tiles.last(); tile >= tiles.begin(); tile = tiles.after(tile)) {
     const int first_k = tile * config.tile_kv;
     sync_block();
-    stage_rows<config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::kv_stride>(rows.k(), first_k,
-                                                                                                 sequence.seq_kv, shared_kv);
+    stage_rows<config.threads, config.tile_kv, shape.head_dim, shape.k_vector, Tiles::kv_stride>(
+        rows.k(), first_k, sequence.seq_kv, shared_kv, scales.template k_factor<decltype(scores)::scales_keys>());
     sync_block();
 
     float score[queries][keys];
@@ -134,7 +135,7 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params, co
 
     sync_block();
     stage_rows<config.threads, config.tile_kv, shape.head_dim_v, shape.v_vector, Tiles::kv_stride>(
-        rows.v(), first_k, sequence.seq_kv, shared_kv);
+        rows.v(), first_k, sequence.seq_kv, shared_kv, scales.v_factor());
     sync_block();
     for (int j = 0; j < config.tile_kv; j += 4) {
       Four weights[queries];
@@ -163,6 +164,7 @@ __device__ __forceinline__ void attention_simt(const AttentionParams& params, co
     FinalScale end = end_of<shape>(params, block.head, largest[i], reduce_lanes<Tiles::across>(sum[i], Sum()));
     end.scale = multiply(end.scale, most);
     if constexpr (shape.dropout) end.scale = multiply(end.scale, DroppedOf<shape>::Pairs::factor_of(dropout));
+    if constexpr (shape.scaled) end.scale = multiply(end.scale, scales.v);
     if (query > last_q) continue;
     if (across == 0 && params.lse != nullptr) lse_of<shape>(params, sequence, block.batch, block.head)[query] = end.lse;
 #pragma unroll

@@ -44,10 +44,11 @@ __device__ __forceinline__ void copy_queries(const AttentionParams& params, cons
 
 /// Softmax and products of all rows of a tile with the keys of one warp.
 template <typename Element, const AttentionShape& shape, typename Modification, const SplitConfig& config>
-struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::blocks, config.tile_kv> {
+struct SplitWarp : ProductsOf<Element, shape, SplitTiles<shape, config>::blocks, config.tile_kv> {
   using Tiles = SplitTiles<shape, config>;
   static constexpr int keys = config.tile_kv, blocks = Tiles::blocks;
-  using Products = WarpProducts<Element, shape, blocks, keys>;
+  using Products = ProductsOf<Element, shape, blocks, keys>;
+  using Weight = typename Products::Weight;
   using Products::output;
   using Products::scores;
 
@@ -56,8 +57,8 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
   const KeyRange whole;  ///< keys that all rows see
 
   unsigned char* const shared;
-  WarpQueries<shape, blocks, Tiles::q_in_registers> queries;
-  QuadSoftmax<Element, shape, Modification, keys, PackedScores<shape, Modification>> softmax[blocks];
+  typename Products::template Queries<Tiles::q_in_registers> queries;
+  QuadSoftmax<Weight, shape, Modification, keys, PackedScores<shape, Modification>> softmax[blocks];
 
   template <typename Work>
   __device__ __forceinline__ SplitWarp(const AttentionParams& params, const Sequence& sequence, const Work& work, int batch,
@@ -76,8 +77,10 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
   }
 
   /// Processes one K/V tile; `tile_at`: offset of its K and V.
-  __device__ __forceinline__ void take(int tile_at, int first_k) {
+  __device__ __forceinline__ void take(const ScalesOf<shape>& scales, int tile_at, int first_k) {
     Products::multiply_keys(queries, shared, tile_at);
+    if constexpr (shape.scaled && !Scores<shape, Modification>::scales_keys) Products::scale_scores(scales.k);
+    if constexpr (shape.rows_scaled) Products::template scale_columns<shape.head_dim>(shared + tile_at);
     Rescale rescale[blocks];
     if (whole.holds(first_k, first_k + keys - 1))
       exponentiate<true>(first_k, rescale);
@@ -85,6 +88,7 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
       exponentiate<false>(first_k, rescale);
 #pragma unroll
     for (int block = 0; block < blocks; ++block) rescale_rows(output[block], rescale[block]);
+    if constexpr (shape.rows_scaled) Products::template scale_columns<shape.head_dim_v>(shared + tile_at + Tiles::k_bytes);
     Products::multiply_values(shared, tile_at + Tiles::k_bytes);
   }
   template <bool all_count>
@@ -104,12 +108,13 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
         const int row = 16 * block + 8 * r + lane / 4;
         if (lane % 4 == 0) {
           largest[row] = multiply(softmax[block].largest[r], rules.at(block).factor());
-          sums[row] = multiply(sum, inverse_weight_factor<Element>);
+          sums[row] = multiply(sum, inverse_weight_factor<Weight>);
         }
       }
   }
   /// Writes outputs relative to the maximum over all warps. `largest`: maximum of each warp and row.
-  __device__ __forceinline__ void show_output(const float* largest, int warp, int rows, float* staged) const {
+  __device__ __forceinline__ void show_output(const ScalesOf<shape>& scales, const float* largest, int warp, int rows,
+                                              float* staged) const {
 #pragma unroll
     for (int block = 0; block < blocks; ++block)
 #pragma unroll
@@ -120,13 +125,10 @@ struct SplitWarp : WarpProducts<Element, shape, SplitTiles<shape, config>::block
 #pragma unroll
         for (int i = 0; i < config.warps; ++i) top = maximum(top, largest[i * config.tile_q + row]);
         const float own = largest[warp * config.tile_q + row];
-        const float scale = multiply(exp2_approx(subtract(own, subtracted(top))), inverse_weight_factor<Element>);
+        float scale = multiply(exp2_approx(subtract(own, subtracted(top))), inverse_weight_factor<Weight>);
+        if constexpr (shape.scaled) scale = multiply(scale, scales.v);
 #pragma unroll
-        for (int n = 0; n < shape.head_dim_v / 8; ++n) {
-          const int at = row * Tiles::staged_row + 8 * n + lane % 4 * 2;
-          *reinterpret_cast<Bits<8>*>(staged + at) = {{bits_of(multiply(output[block][4 * n + 2 * r], scale)),
-                                                       bits_of(multiply(output[block][4 * n + 2 * r + 1], scale))}};
-        }
+        for (int n = 0; n < Products::groups; ++n) Products::show(block, r, n, scale, lane, staged, row * Tiles::staged_row);
       }
   }
 };
@@ -181,6 +183,7 @@ struct SplitBlock {
     const int warp = shuffle(warp_index(), 0), lane = lane_index();
     const int own_at = warp * Tiles::warp_bytes;
     const KeyValuesOf<Element, shape> rows(params, sequence, batch, kv_head);
+    const ScalesOf<shape> scales(params, sequence, batch, kv_head);
     const auto copy_tile = [&](int index, int stage) {
       const int place = own_at + stage * Tiles::stage_bytes;
       if (index >= tiles.end) return;
@@ -188,6 +191,10 @@ struct SplitBlock {
           rows.k(), index * keys, sequence.seq_kv, shared, place, lane);
       copy_rows<typename AttentionFeatures<shape>::Chunks, 32, keys, shape.head_dim_v, shape.v_vector>(
           rows.v(), index * keys, sequence.seq_kv, shared, place + Tiles::k_bytes, lane);
+      if constexpr (shape.rows_scaled) {
+        scales.template copy_k<32, keys>(index * keys, shared + place, lane);
+        scales.template copy_v<32, keys>(index * keys, shared + place + Tiles::k_bytes, lane);
+      }
     };
 
     int index = tiles.begin + warp;
@@ -207,7 +214,7 @@ struct SplitBlock {
     for (; index < tiles.end; index += config.warps) {
       async_copy_wait<stages - 1>();
       sync_warp();  // other lanes' copies have arrived, too
-      mine.take(own_at + stage * Tiles::stage_bytes, index * keys);
+      mine.take(scales, own_at + stage * Tiles::stage_bytes, index * keys);
       sync_warp();  // all lanes have read the stage
       copy_tile(index + stages * config.warps, stage);
       async_copy_commit();
@@ -216,7 +223,7 @@ struct SplitBlock {
     async_copy_wait<0>();
     mine.write_row_stats(largest() + warp * config.tile_q, sums() + warp * config.tile_q);
     sync_block();
-    mine.show_output(largest(), warp, work.rows, reinterpret_cast<float*>(shared + own_at));
+    mine.show_output(scales, largest(), warp, work.rows, reinterpret_cast<float*>(shared + own_at));
   }
 
   __device__ __forceinline__ RowStats end_of(int row) const {

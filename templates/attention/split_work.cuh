@@ -16,8 +16,8 @@ struct SplitConfig {
 template <const AttentionShape& shape, const SplitConfig& config>
 struct SplitTiles {
   static constexpr int threads = 32 * config.warps, blocks = config.tile_q / 16;
-  static constexpr int k_bytes = config.tile_kv * shape.head_dim * 2;
-  static constexpr int stage_bytes = k_bytes + config.tile_kv * shape.head_dim_v * 2;
+  static constexpr int k_bytes = config.tile_kv * key_row_bytes<shape>(shape.head_dim);
+  static constexpr int stage_bytes = k_bytes + config.tile_kv * key_row_bytes<shape>(shape.head_dim_v);
   static constexpr int q_bytes = config.tile_q * shape.head_dim * 2;
   static constexpr int qk_steps = (shape.head_dim + 15) / 16;
   // Keep queries in registers if outputs leave room for them; otherwise load them from shared memory for every K/V tile.

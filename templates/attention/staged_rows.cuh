@@ -6,8 +6,10 @@
 namespace tunesmith {
 
 /// Copies rows [first, first + count) of `source` as float32, `stride` floats apart; rows from `end` on become zeros.
-template <int threads, int count, int width, int vector, int stride, typename Rows>
-__device__ __forceinline__ void stage_rows(const Rows& source, int first, int end, float* shared) {
+/// `factor`: returns the factor of a row.
+template <int threads, int count, int width, int vector, int stride, typename Rows, typename Factor = NoFactor>
+__device__ __forceinline__ void stage_rows(const Rows& source, int first, int end, float* shared,
+                                           const Factor& factor = Factor()) {
   constexpr int per_row = width / vector;
 #pragma unroll 4
   for (int i = thread_index(); i < count * per_row; i += threads) {
@@ -20,6 +22,11 @@ __device__ __forceinline__ void stage_rows(const Rows& source, int first, int en
       WholeVectors::load<typename Rows::Element, vector, LoadHint::plain>(source.row(first + row, end), column, whole, true,
                                                                           0.0f)
           .unpack(values);
+      if constexpr (!is_same<Factor, NoFactor>) {
+        const float of_row = factor(first + row);
+#pragma unroll
+        for (int j = 0; j < vector; ++j) values[j] = multiply(values[j], of_row);
+      }
     }
 #pragma unroll
     for (int j = 0; j < vector; ++j) shared[row * stride + column + j] = values[j];

@@ -1,22 +1,23 @@
-// Rows of 16-bit elements that do not start at multiples of 16 bytes.
+// Rows that do not start at multiples of 16 bytes, of elements of 8 or 16 bits.
 #pragma once
 
 #include "attention/fragments.cuh"
 
 namespace tunesmith {
 
-/// Loads eight elements in accesses of `vector` elements.
+/// Loads 16 bytes in accesses of `vector` elements.
 template <typename Element, int vector>
 __device__ __forceinline__ Bits<16> load_chunk(const Element* address) {
+  constexpr int bytes = vector * static_cast<int>(sizeof(Element));
   Bits<16> chunk{};
 #pragma unroll
-  for (int i = 0; i < 8; i += vector) {
-    const auto part = load<2 * vector, LoadHint::plain>(address + i);
-    if constexpr (vector == 1) {
-      chunk.word[i / 2] |= uint32{part.word} << (16 * (i % 2));
+  for (int at = 0; at < 16; at += bytes) {
+    const auto part = load<bytes, LoadHint::plain>(address + at / static_cast<int>(sizeof(Element)));
+    if constexpr (bytes < 4) {
+      chunk.word[at / 4] |= uint32{part.word} << (8 * (at % 4));
     } else {
 #pragma unroll
-      for (int j = 0; j < vector / 2; ++j) chunk.word[i / 2 + j] = part.word[j];
+      for (int j = 0; j < bytes / 4; ++j) chunk.word[at / 4 + j] = part.word[j];
     }
   }
   return chunk;
@@ -26,7 +27,7 @@ __device__ __forceinline__ Bits<16> load_chunk(const Element* address) {
 struct UnalignedChunks {
   template <typename Element, int vector>
   static __device__ __forceinline__ void copy(unsigned char* shared, int at, const Element* source, bool there) {
-    if constexpr (vector >= 8)
+    if constexpr (vector * sizeof(Element) >= 16)
       async_copy_16(shared, at, source, there);
     else
       *reinterpret_cast<Bits<16>*>(shared + at) = there ? load_chunk<Element, vector>(source) : Bits<16>{};

@@ -74,6 +74,9 @@ void complete(AttentionBackwardProblem& p) {
   if (has_kv_lengths(p))
     throw Error(ErrorCode::invalid_argument, p.page_size ? "page_size is " : "kv_lengths is ", p.page_size.value_or(1),
                 "; attention_backward has neither pages nor lengths in device memory");
+  if (p.kv_dtype.value_or(p.dtype) != p.dtype)
+    throw Error(ErrorCode::invalid_argument, "kv_dtype is ", name(*p.kv_dtype), "; attention_backward has dtype, ",
+                name(p.dtype), ", alone");
   complete(static_cast<AttentionProblem&>(p));
   const auto [q, k, v, o] = attention_tensors(p);
   reset_unused_strides(p, o, p.dout_strides);

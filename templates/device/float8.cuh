@@ -101,6 +101,35 @@ __device__ __forceinline__ uint32 pack_bytes<i8>(float low, float high) {
 #endif
 }
 
+/// Converts four e4m3 numbers to two pairs of 16-bit floats, which is exact: bytes 0 and 1 become words[0], bytes 2 and 3
+/// words[1].
+template <typename Half>
+__device__ __forceinline__ void widen_e4m3(uint32 bytes, uint32 (&words)[2]) {
+#if TUNESMITH_FLOAT8
+  asm("{.reg .b16 low, high; mov.b32 {low, high}, %2; cvt.rn.f16x2.e4m3x2 %0, low; cvt.rn.f16x2.e4m3x2 %1, high;}"
+      : "=r"(words[0]), "=r"(words[1])
+      : "r"(bytes));
+  if constexpr (!is_same<Half, f16>)
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      words[i] =
+          pack<Half>(to_float(f16{static_cast<uint16>(words[i])}), to_float(f16{static_cast<uint16>(words[i] >> 16)}));
+#else
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+    words[i] = pack<Half>(to_float(e4m3{static_cast<unsigned char>(bytes >> (16 * i))}),
+                          to_float(e4m3{static_cast<unsigned char>(bytes >> (16 * i + 8))}));
+#endif
+}
+/// Swaps bytes 1 and 2.
+__device__ __forceinline__ uint32 with_inner_bytes_swapped(uint32 bytes) {
+#ifdef TUNESMITH_HOST_EXECUTOR
+  return (bytes & 0xff0000ffu) | (bytes >> 8 & 0xff00u) | (bytes & 0xff00u) << 8;
+#else
+  return __byte_perm(bytes, 0, 0x3120);
+#endif
+}
+
 template <>
 __device__ __forceinline__ e4m3 from_float<e4m3>(float value) {
   return {static_cast<unsigned char>(pack_bytes<e4m3>(value, 0.0f))};

@@ -26,8 +26,9 @@ namespace {
 /// unit for each addition of two sums over the keys.
 double allowed_relative(const Settings& settings) noexcept {
   double weight = 0;
-  if (settings.dtype == DType::f16) weight = 0x1p-11;
-  if (settings.dtype == DType::bf16) weight = 0x1p-8;
+  const DType dtype = weight_dtype(settings);
+  if (dtype == DType::f16) weight = 0x1p-11;
+  if (dtype == DType::bf16) weight = 0x1p-8;
   return weight + 0x1p-20 + 2 * static_cast<double>(settings.seq_kv) * 0x1p-24;
 }
 

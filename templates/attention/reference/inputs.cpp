@@ -87,11 +87,12 @@ void attention::fill_inputs(const Settings& settings, std::uint64_t seed, bool e
                      for (std::int64_t c = 0; c < width; ++c) {
                        const double normal = bell(scramble(stream + number++));
                        const double value = edge_cases ? edge_case_value(side, position, head, c, normal) : normal;
-                       write_element(settings.dtype, array.data, at + c, static_cast<float>(value));
+                       write_element(array.info.dtype, array.data, at + c, static_cast<float>(value));
                      }
                    });
   }
   fill_pages(settings, seed + 14, edge_cases, arrays);
+  fill_scales(settings, seed + 15, edge_cases, arrays);
   if (edge_cases)
     for (const Side side : {Side::k, Side::v}) fill_unused_positions(settings, side, arrays);
   std::int64_t shortest = 8;

@@ -18,8 +18,15 @@ void read_elements(DType dtype, const std::byte* data, std::int64_t at, std::vec
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = read_element(dtype, data, at + static_cast<std::int64_t>(i));
 }
 
+DType weight_dtype(const Settings& settings) noexcept {
+  if (settings.kv_dtype != DType::e4m3 || settings.dtype == DType::f32) return settings.dtype;
+  return settings.has_row_scales() ? DType::bf16 : DType::f16;
+}
+
 Rounded score_of(const Settings& settings, double dot, double size) {
-  Rounded score{settings.scale * dot, settings.scale * size * static_cast<double>(settings.head_dim + 2) * 0x1p-24};
+  // Kernels round the product of a key and its scale, or of the softmax scale and a key head's.
+  const std::int64_t scaled = settings.kv_scales == KvScales::none ? 0 : 2;
+  Rounded score{settings.scale * dot, settings.scale * size * static_cast<double>(settings.head_dim + 2 + scaled) * 0x1p-24};
   if (settings.softcap != 0) {
     score.value = settings.softcap * std::tanh(score.value / settings.softcap);
     score.error += settings.softcap * 0x1p-21 + (settings.dtype == DType::f32 ? 0 : lse_cap_error);
@@ -102,7 +109,7 @@ void Reference::compute(Query& at, Row& row) const {
   // float32 kernels multiply weights by up to 1 / (2 seq_kv) before.
   const double min_normal = 0x1p-125 * static_cast<double>(std::max<std::int64_t>(bounds.keys, 1));
   // f16 weights are rounded after a factor of 2^7 (weight_exponent in attention/quads.cuh).
-  const double lost = settings_.dtype == DType::f16 ? 0x1p-32 * std::exp(largest - top) / sum : 0;
+  const double lost = weight_dtype(settings_) == DType::f16 ? 0x1p-32 * std::exp(largest - top) / sum : 0;
   for (std::size_t j = 0; j < scores.size(); ++j) {
     const double kept =
         settings_.dropout > 0 ? dropout_.factor(batch, head, query, begin + static_cast<std::int64_t>(j)) : 1;
@@ -119,8 +126,11 @@ void Reference::compute(Query& at, Row& row) const {
 
 void Reference::read_row(Side side, std::int64_t batch, std::int64_t position, std::int64_t head,
                          std::vector<double>& out) const {
-  read_elements(settings_.dtype, arrays_[static_cast<std::size_t>(side)].data,
+  read_elements(settings_.dtype_of(side), arrays_[static_cast<std::size_t>(side)].data,
                 sequences_.element(side, batch, position, head), out);
+  if (settings_.kv_scales == KvScales::none || !Settings::is_key(side)) return;
+  const double scale = sequences_.scale(side, batch, position, head);
+  for (double& value : out) value *= scale;
 }
 
 }  // namespace tunesmith::attention

@@ -19,6 +19,9 @@ const HostArray* find(std::span<const HostArray> arrays, std::string_view name);
 /// Reads consecutive elements from `at` on.
 void read_elements(DType dtype, const std::byte* data, std::int64_t at, std::vector<double>& out);
 
+/// Returns the type that kernels on tensor cores round weights to; f32 where there are none.
+DType weight_dtype(const Settings& settings) noexcept;
+
 /// A number, and a bound of its rounding in a kernel.
 struct Rounded {
   double value = 0, error = 0;

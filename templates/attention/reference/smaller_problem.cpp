@@ -11,6 +11,16 @@ bool is_contiguous(const Settings& settings, Side side, const Tensor& tensor) {
          tensor.head_stride == dense.head_stride;
 }
 
+/// Returns strides of the scales of rows, with a gap after each of them, each row and each entry.
+AttentionArrayStrides scale_strides_with_gaps(const Settings& settings, Side side) {
+  const Extents extent = settings.extents(side);
+  const bool heads_inside = settings.layout == AttentionLayout::bshd;
+  const std::int64_t inner = 2, outer = inner * (heads_inside ? extent.heads : extent.rows) + 1;
+  AttentionArrayStrides strides{.seq = heads_inside ? outer : inner, .head = heads_inside ? inner : outer};
+  if (!settings.packed(side)) strides.batch = outer * (heads_inside ? extent.rows : extent.heads) + 3;
+  return strides;
+}
+
 }  // namespace
 
 AttentionArrayStrides narrow_strides(const Settings& large, const Settings& small, Side side, const Tensor& tensor) {
@@ -33,7 +43,7 @@ AttentionArrayStrides narrow_strides(const Settings& large, const Settings& smal
 }
 
 std::int64_t narrow_alignment(const Settings& large, Side side, const Tensor& tensor) {
-  return large.vector(side, tensor) * size_of(large.dtype);
+  return large.vector(side, tensor) * size_of(large.dtype_of(side));
 }
 
 AttentionProblem smaller_problem(const AttentionProblem& problem) {
@@ -62,6 +72,9 @@ AttentionProblem smaller_problem(const AttentionProblem& problem) {
   if (small.window_right) small.window_right = std::min<std::int64_t>(*small.window_right, 39);
 
   const Settings sizes = Settings::of(small);
+  // Any strides of scales run the same binary; those of k and v differ.
+  small.k_scale_strides = {};
+  if (large.has_row_scales()) small.v_scale_strides = scale_strides_with_gaps(sizes, Side::v);
   small.q_strides = narrow_strides(large, sizes, Side::q, large.tensor(Side::q));
   small.k_strides = narrow_strides(large, sizes, Side::k, large.tensor(Side::k));
   small.v_strides = narrow_strides(large, sizes, Side::v, large.tensor(Side::v));

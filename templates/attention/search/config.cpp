@@ -85,6 +85,22 @@ TypedConfig TypedConfig::parse(const Config& config) {
 Config TypedConfig::to_config() const { return {fields_of(*this, described)}; }
 
 std::int64_t slabs(std::int64_t columns) noexcept { return (columns + 63) / 64; }
+
+namespace {
+
+/// As key_row_bytes in attention/shape.cuh.
+std::int64_t row_bytes(const Settings& settings, Side side) noexcept {
+  return settings.width(side) * size_of(settings.kv_dtype) + (settings.has_row_scales() ? 4 : 0);
+}
+
+}  // namespace
+
+std::int64_t tile_bytes(const TypedConfig& config, const Settings& settings) noexcept {
+  return config.tile_kv * (row_bytes(settings, Side::k) + row_bytes(settings, Side::v));
+}
+
+std::int64_t conversion_registers(const Settings& settings) noexcept { return settings.kv_dtype == DType::e4m3 ? 16 : 0; }
+
 bool sums_weights(const Settings& settings) noexcept { return settings.head_dim_v == 64 && settings.dropout == 0; }
 
 namespace {
@@ -110,8 +126,8 @@ std::int64_t wgmma_smem_bytes(const TypedConfig& config, const Settings& setting
 }
 
 std::int64_t mma_smem_bytes(const TypedConfig& config, const Settings& settings) {
-  const std::int64_t q = config.tile_q * settings.head_dim * 2, k = config.tile_kv * settings.head_dim * 2;
-  const std::int64_t stage = k + config.tile_kv * settings.head_dim_v * 2, stages = config.stages * stage;
+  const std::int64_t q = config.tile_q * settings.head_dim * 2, k = config.tile_kv * row_bytes(settings, Side::k);
+  const std::int64_t stage = tile_bytes(config, settings), stages = config.stages * stage;
   const std::int64_t o = settings.vector(Side::o) >= 8 ? config.tile_q * settings.head_dim_v * 2 : 0;
   if (!config.q_in_registers) return std::max(q + stages, o);
   return std::max({stages, (config.stages == 1 ? k : stages - stage) + q, o});
@@ -154,7 +170,7 @@ int TypedConfig::registers_needed(const Settings& settings) const noexcept {
       break;
     case Variant::mma: {
       const std::int64_t blocks = tile_q / (16 * warps), steps = q_in_registers ? (settings.head_dim + 15) / 16 : 1;
-      registers += blocks * (settings.head_dim_v / 2 + tile_kv / 2 + steps * 4);
+      registers += blocks * (settings.head_dim_v / 2 + tile_kv / 2 + steps * 4) + conversion_registers(settings);
       break;
     }
     case Variant::split: return split_registers_needed(*this, settings);

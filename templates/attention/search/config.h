@@ -54,6 +54,12 @@ bool sums_weights(const Settings& settings) noexcept;
 /// Returns the registers of a thread if config.blocks_per_sm blocks share a multiprocessor.
 int register_limit(const TypedConfig& config, const DeviceInfo& device) noexcept;
 
+/// Returns why a kernel on tensor cores cannot take these 8-bit keys and values; empty: it can, or they are not 8-bit.
+std::string why_bytes_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);
+/// Returns the registers of a thread that converts 8-bit keys and values.
+std::int64_t conversion_registers(const Settings& settings) noexcept;
+/// Returns the bytes of a K/V tile in kernels on tensor cores, with the scales of its rows.
+std::int64_t tile_bytes(const TypedConfig& config, const Settings& settings) noexcept;
 /// Returns why a well-formed configuration cannot run this problem on this device; empty: it can.
 std::string why_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device);
 

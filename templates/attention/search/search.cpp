@@ -93,8 +93,9 @@ TypedConfig mma_config(const MmaTiling& tiling, const Settings& settings, const 
   config.tile_kv = tiling.tile_kv;
   config.stages = tiling.stages;
   config.q_in_registers = tiling.q_in_registers;
-  // User functions take registers, too.
-  const int wanted = settings.modified() ? std::min(tiling.blocks_per_sm, 2) : tiling.blocks_per_sm;
+  // User functions and conversions take registers, too.
+  const bool crowded = settings.modified() || settings.kv_dtype == DType::e4m3;
+  const int wanted = crowded ? std::min(tiling.blocks_per_sm, 2) : tiling.blocks_per_sm;
   const auto room = static_cast<int>(device.smem_bytes_per_sm / (config.smem_bytes(settings) + 1024));
   config.blocks_per_sm = std::clamp(wanted, 1, std::max(room, 1));
   if (register_limit(config, device) == 255) config.blocks_per_sm = 1;

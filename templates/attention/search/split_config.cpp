@@ -88,7 +88,7 @@ bool is_decoding(const Settings& settings) noexcept {
 }
 
 std::int64_t split_smem_bytes(const TypedConfig& config, const Settings& settings) noexcept {
-  const std::int64_t stages = config.stages * config.tile_kv * (settings.head_dim + settings.head_dim_v) * 2;
+  const std::int64_t stages = config.stages * tile_bytes(config, settings);
   const std::int64_t staged = config.tile_q * (settings.head_dim_v + 8) * 4;
   const std::int64_t q = config.tile_q * settings.head_dim * 2;
   std::int64_t ends = config.tile_q * 4;
@@ -102,7 +102,7 @@ std::int64_t split_smem_bytes(const TypedConfig& config, const Settings& setting
 int split_registers_needed(const TypedConfig& config, const Settings& settings) noexcept {
   const std::int64_t blocks = config.tile_q / 16, q = (settings.head_dim + 15) / 16 * 4, o = settings.head_dim_v / 2;
   const std::int64_t q_registers = blocks * (o + q) <= 160 ? q : 4;  // as SplitTiles decides
-  return static_cast<int>(64 + blocks * (o + q_registers + config.tile_kv / 2));
+  return static_cast<int>(64 + blocks * (o + q_registers + config.tile_kv / 2) + conversion_registers(settings));
 }
 
 namespace {
@@ -123,6 +123,7 @@ std::string why_no_cluster(const TypedConfig& config, const DeviceInfo& device) 
 std::string why_split_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   if (device.arch.number() < 80) return "split needs sm_80 or later; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "split multiplies f16 and bf16; dtype is f32";
+  if (std::string reason = why_bytes_invalid(config, settings, device); !reason.empty()) return reason;
   if (settings.dropout > 0) return "split has no dropout";
   if (rows_of(settings) > max_rows)
     return "split takes up to " + std::to_string(max_rows) + " queries of the heads that share keys; there are " +
@@ -154,12 +155,14 @@ TypedConfig default_split(const Settings& settings, const DeviceInfo& device) {
   config.tile_kv = 64;
   // Small tiles leave a warp more time for the next one; three stages of 8 KiB per warp keep device memory busy.
   constexpr std::int64_t stage_bytes = 8 << 10;
-  while (config.tile_kv > 16 && config.tile_kv * (settings.head_dim + settings.head_dim_v) * 2 > stage_bytes)
+  const int least = settings.kv_dtype == DType::e4m3 ? 32 : 16;
+  while (config.tile_kv > least &&
+         config.tile_kv * (settings.head_dim + settings.head_dim_v) * size_of(settings.kv_dtype) > stage_bytes)
     config.tile_kv /= 2;
   config.stages = 3;
   config.warps = 4;
-  while (config.registers_needed(settings) > 255 && (config.tile_kv > 16 || config.tile_q > 16)) {
-    if (config.tile_kv > 16)
+  while (config.registers_needed(settings) > 255 && (config.tile_kv > least || config.tile_q > 16)) {
+    if (config.tile_kv > least)
       config.tile_kv /= 2;
     else
       config.tile_q -= 16;

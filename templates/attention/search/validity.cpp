@@ -11,6 +11,18 @@ int register_limit(const TypedConfig& config, const DeviceInfo& device) noexcept
   return std::min(255, device.registers_per_sm / (config.block_threads() * config.blocks_per_sm) / 8 * 8);
 }
 
+std::string why_bytes_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
+  if (settings.kv_dtype != DType::e4m3) return {};
+  if (device.arch.number() < 89)
+    return "tensor cores take e4m3 keys and values on sm_89 and later; the device is " + tunesmith::name(device.arch);
+  for (const auto& [name, value] : {std::pair("head_dim", settings.head_dim), std::pair("head_dim_v", settings.head_dim_v)})
+    if (value % 16 != 0)
+      return std::string(name) + " is " + std::to_string(value) + "; rows of e4m3 keys and values have a multiple of 16";
+  if (config.tile_kv % 32 != 0)
+    return "tile_kv is " + std::to_string(config.tile_kv) + "; tiles of e4m3 keys and values have a multiple of 32";
+  return {};
+}
+
 namespace {
 
 std::string why_simt_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
@@ -28,6 +40,7 @@ std::string why_simt_invalid(const TypedConfig& config, const Settings& settings
 std::string why_wgmma_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   if (tunesmith::name(device.arch) != "sm_90a") return "wgmma needs sm_90a; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "wgmma multiplies f16 and bf16; dtype is f32";
+  if (settings.kv_dtype == DType::e4m3) return "wgmma has no 8-bit keys and values; kv_dtype is e4m3";
   if (settings.page_size % 8 != 0)
     return "TMA loads parts of pages of 8 keys, after which the swizzle of shared memory repeats; page_size is " +
            std::to_string(settings.page_size);
@@ -59,6 +72,7 @@ std::string why_wgmma_invalid(const TypedConfig& config, const Settings& setting
 std::string why_mma_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   if (device.arch.number() < 80) return "mma needs sm_80 or later; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "mma multiplies f16 and bf16; dtype is f32";
+  if (std::string reason = why_bytes_invalid(config, settings, device); !reason.empty()) return reason;
   if (config.tile_q != 16 * config.warps && config.tile_q != 32 * config.warps)
     return "tile_q is " + std::to_string(config.tile_q) + " with " + std::to_string(config.warps) +
            " warps; each has 16 or 32 queries";

@@ -87,7 +87,7 @@ Params parameters_of(const Settings& settings) {
   params.window_right = static_cast<std::int32_t>(settings.right());
   constexpr double section_bytes = 32 << 20;  // part of the L2
   const double head_bytes =
-      static_cast<double>(settings.seq_kv * (settings.head_dim + settings.head_dim_v) * size_of(settings.dtype)) /
+      static_cast<double>(settings.seq_kv * (settings.head_dim + settings.head_dim_v) * size_of(settings.kv_dtype)) /
       static_cast<double>(settings.group());
   const std::int64_t max_heads = std::max(settings.batch * settings.heads, settings.group());
   params.heads_per_section = static_cast<std::int32_t>(
@@ -115,6 +115,13 @@ AttentionPages pages_of(const Settings& settings) {
   AttentionPages pages{};
   pages.table_stride = settings.table_stride;
   return pages;
+}
+
+AttentionScales scales_of(const Settings& settings) {
+  AttentionScales scales{};
+  scales.k_strides = strides_of(settings.scale_tensor(Side::k));
+  scales.v_strides = strides_of(settings.scale_tensor(Side::v));
+  return scales;
 }
 
 AttentionDropout dropout_of(const Settings& settings) {
@@ -160,10 +167,11 @@ std::string features_text(const Settings& settings, const FeatureUse& use) {
   const std::string masked = settings.mask_mod.empty() ? "" : "Masked";
   const std::string keys = settings.page_size > 0 ? "Paged" : "Contiguous";
   add("Lengths", settings.kv_lengths ? "DeviceLengths<shape>" : settings.varlen ? "PackedLengths" : "FixedLengths");
-  if (settings.kv_lengths) add("Argument", use.argument);
+  const bool e4m3 = settings.kv_dtype == DType::e4m3;
+  if (settings.kv_lengths || settings.kv_scales != KvScales::none) add("Argument", use.argument);
   if (use.rows) {
     text += "  template <typename Element>\n";
-    add("KeyValues", keys + "KeyValues<Element, shape>");
+    add("KeyValues", keys + "KeyValues<" + (e4m3 ? device_type(DType::e4m3) : "Element") + ", shape>");
   }
   if (use.boxes) {
     text += "  template <int tile_kv>\n";
@@ -180,6 +188,14 @@ std::string features_text(const Settings& settings, const FeatureUse& use) {
       if (feature.name != nullptr && option.value(settings) != 0 && (feature.only_with == nullptr || use.*feature.only_with))
         add(feature.name, feature.type);
   if (use.chunks != Chunks::none) add("Chunks", use.chunks == Chunks::aligned ? "AlignedChunks" : "UnalignedChunks");
+  if (use.scales)
+    add("Scales", settings.kv_scales == KvScales::none ? "NoScales"
+                  : settings.has_row_scales()          ? "RowScales<shape>"
+                                                       : "HeadScales<shape>");
+  if (use.products) {
+    text += "  template <typename Element, int blocks, int keys>\n";
+    add("Products", std::string(e4m3 ? "Byte" : "Warp") + "Products<Element, shape, blocks, keys>");
+  }
   return text + "};\n\n";
 }
 

@@ -21,6 +21,8 @@ AttentionStrides strides_of(const Tensor& tensor);
 Params parameters_of(const Settings& settings);
 /// Returns the parameters of pages and lengths in device memory, without addresses.
 AttentionPages pages_of(const Settings& settings);
+/// Returns the parameters of scales of keys and values, without addresses.
+AttentionScales scales_of(const Settings& settings);
 /// Returns the parameters of dropout, without the address of rng_state.
 AttentionDropout dropout_of(const Settings& settings);
 /// Returns where the address of an array of the forward pass is stored in Params. Throws Error(unsupported) for other names.

@@ -56,7 +56,8 @@ Sequences::Sequences(const Settings& settings, std::span<const HostArray> arrays
       starts_q_(find(arrays, "cu_seqlens_q")),
       starts_kv_(find(arrays, "cu_seqlens_kv")),
       lengths_(find(arrays, "kv_lengths")),
-      table_(find(arrays, "block_table")) {}
+      table_(find(arrays, "block_table")),
+      scales_{find(arrays, "k_scale"), find(arrays, "v_scale")} {}
 
 Sequences::Bounds Sequences::bounds(std::int64_t batch) const {
   Bounds bounds{0, settings_.seq_q, 0, settings_.seq_kv};
@@ -81,8 +82,22 @@ std::int64_t Sequences::page(std::int64_t batch, std::int64_t number) const {
 }
 
 std::int64_t Sequences::element(Side side, std::int64_t batch, std::int64_t position, std::int64_t head) const {
-  if (!Settings::is_key(side) || settings_.page_size == 0) return settings_.element(side, batch, position, head);
-  return settings_.element(side, page(batch, position / settings_.page_size), position % settings_.page_size, head);
+  return element(side, settings_.tensor(side), batch, position, head);
+}
+
+std::int64_t Sequences::element(Side side, const Tensor& tensor, std::int64_t batch, std::int64_t position,
+                                std::int64_t head) const {
+  if (!Settings::is_key(side) || settings_.page_size == 0) return Settings::element(tensor, batch, position, head);
+  return Settings::element(tensor, page(batch, position / settings_.page_size), position % settings_.page_size, head);
+}
+
+double Sequences::scale(Side side, std::int64_t batch, std::int64_t position, std::int64_t head) const {
+  const HostArray* const array = Settings::is_key(side) ? scales_[side == Side::v ? 1 : 0] : nullptr;
+  if (array == nullptr) return 1;
+  const Tensor& tensor = settings_.scale_tensor(side);
+  return read_element(
+      DType::f32, array->data,
+      settings_.has_row_scales() ? element(side, tensor, batch, position, head) : Settings::element(tensor, batch, 0, head));
 }
 
 void fill_pages(const Settings& settings, std::uint64_t seed, bool edge_cases, std::span<const HostArray> arrays) {
@@ -115,6 +130,29 @@ void fill_pages(const Settings& settings, std::uint64_t seed, bool edge_cases, s
   }
 }
 
+void fill_scales(const Settings& settings, std::uint64_t seed, bool edge_cases, std::span<const HostArray> arrays) {
+  for (const Side side : {Side::k, Side::v}) {
+    const HostArray* const array = find(arrays, side == Side::k ? "k_scale" : "v_scale");
+    if (array == nullptr) continue;
+    const std::uint64_t stream = scramble(seed + static_cast<std::uint64_t>(side));
+    std::uint64_t number = 0;
+    const auto write = [&](std::int64_t at) {
+      const std::uint64_t bits = scramble(stream + number++);
+      double value = 0.5 + uniform(bits);
+      // K's scales change scores, which must not all be beyond the range of exponentials.
+      if (edge_cases && bits % 5 == 1) value *= side == Side::k ? 0x1p-6 : 0x1p-12;
+      if (edge_cases && bits % 5 == 3) value *= side == Side::k ? 2 : 0x1p9;
+      if (edge_cases && bits % 29 == 4 && settings.has_row_scales()) value = 0;
+      write_element(DType::f32, array->data, at, static_cast<float>(value));
+    };
+    if (settings.has_row_scales())
+      over_positions(settings, side, settings.scale_tensor(side),
+                     [&](std::int64_t, std::int64_t, std::int64_t, std::int64_t at) { write(at); });
+    else
+      for (std::int64_t at = 0; at < array->info.elements(); ++at) write(at);
+  }
+}
+
 void fill_unused_positions(const Settings& settings, Side side, std::span<const HostArray> arrays) {
   if (!settings.kv_lengths) return;
   const Sequences sequences(settings, arrays);
@@ -128,12 +166,16 @@ void fill_unused_positions(const Settings& settings, Side side, std::span<const 
       const std::int64_t entry = paged ? sequences.page(b, j / settings.page_size) : b;
       used[static_cast<std::size_t>(entry * extent.rows + (paged ? j % settings.page_size : j))] = true;
     }
-  if (settings.broadcasts(side)) return;
-  over_positions(settings, side, settings.tensor(side),
-                 [&](std::int64_t entry, std::int64_t position, std::int64_t, std::int64_t at) {
-                   if (used[static_cast<std::size_t>(entry * extent.rows + position)]) return;
-                   for (std::int64_t c = 0; c < extent.width; ++c) write_element(settings.dtype, array.data, at + c, NAN);
-                 });
+  const auto fill = [&](const HostArray& of, const Tensor& tensor, std::int64_t width) {
+    if (settings.broadcasts(side, tensor)) return;
+    over_positions(settings, side, tensor, [&](std::int64_t entry, std::int64_t position, std::int64_t, std::int64_t at) {
+      if (used[static_cast<std::size_t>(entry * extent.rows + position)]) return;
+      for (std::int64_t c = 0; c < width; ++c) write_element(of.info.dtype, of.data, at + c, NAN);
+    });
+  };
+  fill(array, settings.tensor(side), extent.width);
+  if (settings.has_row_scales())
+    fill(*find(arrays, side == Side::k ? "k_scale" : "v_scale"), settings.scale_tensor(side), 1);
 }
 
 }  // namespace tunesmith::attention

@@ -5,7 +5,7 @@
 namespace tunesmith::attention {
 namespace {
 
-constexpr std::array<Option, 13> options{{
+constexpr std::array<Option, 16> options{{
     {[](const Settings& s) -> std::int64_t { return s.bounded_left(); }, "bounded_left"},
     {[](const Settings& s) -> std::int64_t { return s.bounded_right(); }, "bounded_right"},
     {.value = [](const Settings& s) -> std::int64_t { return s.window_left || s.window_right; }, .head = "sliding window"},
@@ -38,6 +38,18 @@ constexpr std::array<Option, 13> options{{
      .head = "keys in pages of ",
      .any = "number of pages",
      .is_number = true},
+    {.value = [](const Settings& s) -> std::int64_t { return s.kv_dtype == DType::e4m3; },
+     .flag = "e4m3",
+     .key = ",kv=e4m3",
+     .head = "e4m3 keys and values"},
+    {.value = [](const Settings& s) -> std::int64_t { return s.kv_scales != KvScales::none && !s.has_row_scales(); },
+     .flag = "scaled",
+     .key = ",scaled",
+     .head = "scales of key heads"},
+    {.value = [](const Settings& s) -> std::int64_t { return s.has_row_scales(); },
+     .flag = "rows_scaled",
+     .key = ",rows_scaled",
+     .head = "scales of keys' and values' rows"},
     {.value = [](const Settings& s) -> std::int64_t { return s.dropout > 0; },
      .flag = "dropout",
      .key = ",dropout",

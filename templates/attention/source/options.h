@@ -11,7 +11,7 @@
 
 namespace tunesmith::attention {
 
-/// How 16-bit rows come into shared memory (AlignedChunks and UnalignedChunks).
+/// How rows come into shared memory (AlignedChunks and UnalignedChunks).
 enum class Chunks : std::uint8_t { none, aligned, unaligned };
 /// The types of AttentionFeatures that a kernel uses.
 struct FeatureUse {
@@ -22,6 +22,8 @@ struct FeatureUse {
   bool boxes = false;    ///< TMA loads boxes of K and V
   std::string argument;  ///< type of the kernel's argument
   Chunks chunks = Chunks::none;
+  bool products = false;  ///< of a warp, in the forward pass
+  bool scales = false;    ///< of keys and values
 };
 
 /// A type of AttentionFeatures that an option adds.

@@ -32,10 +32,10 @@ std::string asserts(const std::string& what, std::int64_t value, const std::stri
 }
 
 /// The kernel's argument: its type, the parts that the kernel's function takes, the member that all kernels take, and where
-/// the parameters of dropout or of pages are.
+/// the parameters of dropout, of pages, or of scales are.
 struct Argument {
   const char *type, *passed, *attention;
-  std::size_t bytes, dropout_at = 0, pages_at = 0;
+  std::size_t bytes, dropout_at = 0, pages_at = 0, scales_at = 0;
 };
 Argument argument_of(const TypedConfig& config, const Settings& settings) {
   if (config.variant == Variant::wgmma) {
@@ -60,6 +60,13 @@ Argument argument_of(const TypedConfig& config, const Settings& settings) {
             .attention = "params.attention",
             .bytes = sizeof(AttentionDropoutParams),
             .dropout_at = offsetof(AttentionDropoutParams, dropout)};
+  if (settings.kv_scales != KvScales::none)
+    return {.type = "AttentionScaledParams",
+            .passed = "params.attention",
+            .attention = "params.attention",
+            .bytes = sizeof(AttentionScaledParams),
+            .pages_at = offsetof(AttentionScaledParams, pages),
+            .scales_at = offsetof(AttentionScaledParams, scales)};
   if (settings.kv_lengths)
     return {.type = "AttentionPagedParams",
             .passed = "params.attention",
@@ -71,9 +78,11 @@ Argument argument_of(const TypedConfig& config, const Settings& settings) {
 
 /// Returns where the address of an array is stored in the argument.
 std::uint32_t pointer_offset_in(const Argument& argument, const std::string& array, const Settings& settings) {
-  const std::array<ArrayPlace, 3> own{{{"rng_state", argument.dropout_at + offsetof(AttentionDropout, rng_state)},
+  const std::array<ArrayPlace, 5> own{{{"rng_state", argument.dropout_at + offsetof(AttentionDropout, rng_state)},
                                        {"block_table", argument.pages_at + offsetof(AttentionPages, block_table)},
-                                       {"kv_lengths", argument.pages_at + offsetof(AttentionPages, kv_lengths)}}};
+                                       {"kv_lengths", argument.pages_at + offsetof(AttentionPages, kv_lengths)},
+                                       {"k_scale", argument.scales_at + offsetof(AttentionScales, k)},
+                                       {"v_scale", argument.scales_at + offsetof(AttentionScales, v)}}};
   if (std::ranges::find(own, array, &ArrayPlace::array) != own.end()) return offset_of(array, own);
   return pointer_offset(array, settings);
 }
@@ -85,11 +94,12 @@ FeatureUse features_of(const TypedConfig& config, const Settings& settings) {
   use.steps = (config.variant == Variant::wgmma || config.variant == Variant::mma) && settings.score_mod.empty();
   use.sinks = true;
   use.boxes = config.variant == Variant::wgmma;
-  use.rows = !use.boxes;
+  use.rows = use.scales = !use.boxes;
   if (config.variant == Variant::mma || config.variant == Variant::split) {
+    use.products = true;
     use.chunks = Chunks::aligned;
     for (const Side side : {Side::q, Side::k, Side::v})
-      if (settings.vector(side) < 8) use.chunks = Chunks::unaligned;
+      if (settings.vector_bytes(side) < 16) use.chunks = Chunks::unaligned;
   }
   return use;
 }
@@ -204,8 +214,11 @@ SourceParts ParsedAttention::parts_of(const TypedConfig& typed) const {
   parts.specialized_for = specialized_for(settings);
   describe(typed, parts);
   if (wgmma) parts.min_arch = "sm_90a";
-  if (typed.variant == Variant::mma || typed.variant == Variant::split) parts.min_arch = cluster ? "sm_90" : "sm_80";
-  parts.includes = {"attention/" + variant + ".cuh"};
+  const bool e4m3 = settings.kv_dtype == DType::e4m3, mma = typed.variant == Variant::mma || typed.variant == Variant::split;
+  if (mma) parts.min_arch = cluster ? "sm_90" : e4m3 ? "sm_89" : "sm_80";
+  if (e4m3) parts.includes = {"attention/bytes.cuh"};
+  if (settings.kv_scales != KvScales::none) parts.includes.emplace_back("attention/scales.cuh");
+  parts.includes.push_back("attention/" + variant + ".cuh");
   parts.kernel = "attention_" + variant;
   parts.constants = "using Element = " + device_type(settings.dtype) + ";\n\n" + modification_definition(settings) +
                     shape_text(settings) + features_text(settings, features_of(typed, settings)) +
@@ -298,6 +311,10 @@ LaunchPlan ParsedAttention::plan_of(const TypedConfig& typed, const DeviceInfo& 
   if (settings.kv_lengths) {
     const AttentionPages pages = pages_of(settings);
     std::memcpy(plan.params.data() + argument.pages_at, &pages, sizeof pages);
+  }
+  if (settings.kv_scales != KvScales::none) {
+    const AttentionScales scales = scales_of(settings);
+    std::memcpy(plan.params.data() + argument.scales_at, &scales, sizeof scales);
   }
   plan.workspace_offset = offsetof(Params, workspace);
   for (const ArrayInfo& array : array_view())

@@ -141,5 +141,38 @@ TEST_F(AttentionNvrtc, SplitInClusters) {
   EXPECT_EQ(ptx.find("barrier.cluster.arrive.release"), std::string::npos);
 }
 
+// e4m3 keys and values: every tile that the tuner tries for decoding and for prefill, and every kind of scales.
+TEST_F(AttentionNvrtc, E4m3FitsIntoRegisters) {
+  std::vector<Source> sources;
+  std::size_t turn = 0;
+  std::set<std::string> variants;
+  for (const char* fields : {"seq_q=1,head_dim=128,heads=32,kv_heads=8", "seq_q=8,head_dim=128,heads=32,kv_heads=8",
+                             "seq_q=1,head_dim=64,heads=32", "seq_q=1,head_dim=256,heads=8,kv_heads=1",
+                             "seq_q=4096,head_dim=128,heads=16,causal=bottom-right", "seq_q=4096,head_dim=64,heads=16",
+                             "seq_q=300,head_dim=192,head_dim_v=128,heads=16,softcap=30,alibi=1,sinks=1,window_left=100"})
+    for (const char* kind : {",kv_scales=head", ",kv_scales=token_head,dtype=f16", ",page_size=16,max_pages=512,pages=9"}) {
+      const Problem problem = test::normalized("attention", std::string(fields) + ",kv_dtype=e4m3,seq_kv=8192" + kind);
+      const char* const some[] = {"sm_90a", "sm_89", "sm_100a", "sm_120a"};
+      const DeviceInfo device = generic_device(parse_arch(some[turn++ % std::size(some)]));
+      for (const Config& config : find_op("attention").parse(problem)->search_space(device, Effort::quick)) {
+        variants.insert(config.variant());
+        if (config.variant() != "simt") sources.push_back(source_of({problem, config}, device.arch));
+      }
+    }
+  EXPECT_EQ(variants, (std::set<std::string>{"mma", "simt", "split"}));
+  // simt on all architectures: the type is in software before sm_89.
+  for (const char* name : archs)
+    for (const char* kind : {",kv_scales=head", ",kv_scales=token_head,dtype=f16", ",dtype=f32"}) {
+      const DeviceInfo device = generic_device(parse_arch(name));
+      const std::string fields = "seq_q=64,seq_kv=300,head_dim=128,heads=4,kv_dtype=e4m3" + std::string(kind);
+      sources.push_back(source_of(test::case_of("attention", fields, device, "variant=simt"), device.arch));
+    }
+  compile_covering(sources, 16);
+  const std::string ptx = ptx_of("attention", "seq_q=1,seq_kv=8192,head_dim=128,kv_dtype=e4m3", "variant=split");
+  for (const char* instruction : {"cvt.rn.f16x2.e4m3x2", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+                                  "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "prmt.b32"})
+    EXPECT_NE(ptx.find(instruction), std::string::npos) << instruction;
+}
+
 }  // namespace
 }  // namespace tunesmith

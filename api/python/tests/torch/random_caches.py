@@ -96,6 +96,28 @@ def exact_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, options: 
     return torch.einsum("hqk,khd->qhd", weights, v), lse
 
 
+def _scales(draw: Draw, cache: Cache, batch: int, kv_heads: int) -> dict[str, torch.Tensor]:
+    """Return k_scale and v_scale of one kind, or none. Scales of rows without keys are NaN."""
+    kind = draw.choice(["none", "tensor", "head", "batch_head", "token_head"])
+    if kind == "none":
+        return {}
+    rows = cache.k.shape[:-1]
+    shape = {"tensor": (1,), "head": (kv_heads,), "batch_head": (batch, kv_heads), "token_head": rows}[kind]
+    found = {}
+    for name in ("k_scale", "v_scale"):
+        found[name] = torch.rand(shape, generator=draw.generator) + 0.25
+        if kind == "token_head":
+            found[name][cache.k.isnan().all(-1)] = torch.nan
+    return found
+
+
+def _scales_of(scale: torch.Tensor, cache: Cache, b: int, page_size: int, layout: str) -> torch.Tensor:
+    """Return the scales of the keys of a sequence, or of its values, as (length or 1, kv_heads or 1, 1)."""
+    if scale.dim() == 3:
+        return dataclasses.replace(cache, k=scale[..., None], v=scale[..., None]).keys(b, page_size, layout)[0]
+    return (scale[b] if scale.dim() == 2 else scale).double().view(1, -1, 1)
+
+
 def paged_attention(draw: Draw) -> Call:
     import tunesmith.torch as tt
     from tunesmith import mods as tracer
@@ -112,6 +134,10 @@ def paged_attention(draw: Draw) -> Call:
         order = [int(cache.table[b, 0]) if length else 0 for b, length in enumerate(lengths)]
         cache = Cache(cache.k[order], cache.v[order], torch.arange(batch, dtype=torch.int32)[:, None], cache.lengths)
 
+    scales = _scales(draw, cache, batch, kv_heads) if (quantized := draw.maybe(0.3)) else {}
+    if quantized:
+        cache = dataclasses.replace(cache, k=cache.k.to(torch.float8_e4m3fn), v=cache.v.to(torch.float8_e4m3fn))
+
     packed = draw.maybe(0.3)
     queries = [draw.choice((0, 1, 2, 9)) for _ in range(batch)] if packed else [draw.choice([1, 1, 3, 17])] * batch
     start, rest = (draw.randrange(3), draw.randrange(3)) if packed else (0, 0)
@@ -126,6 +152,7 @@ def paged_attention(draw: Draw) -> Call:
         "k": draw.laid_out("k", cache.k, repeated=False),
         "v": draw.laid_out("v", cache.v, repeated=False),
         "kv_lengths": draw.laid_out("kv_lengths", cache.lengths, repeated=False),
+        **{name: draw.laid_out(name, scale, repeated=False) for name, scale in scales.items()},
     }
     options: dict[str, Any] = {"layout": layout, "return_lse": True}
     if paged:
@@ -162,7 +189,8 @@ def paged_attention(draw: Draw) -> Call:
         return lambda **others: tt.paged_attention(**{"block_table": None, **others, **traced, **options})
 
     def reference(q: Any, k: Any, v: Any, kv_lengths: Any, first: Any = None, **given: Any) -> Any:
-        known = Cache(k, v, given.get("block_table", cache.table), kv_lengths)
+        table = given.get("block_table", cache.table)
+        known = Cache(k.float(), v.float(), table, kv_lengths) if quantized else Cache(k, v, table, kv_lengths)
         of_heads = {name: given[name] for name in ("alibi_slopes", "sinks", "bias") if name in given}
         rows = q if packed else (q if layout == "bshd" else q.transpose(1, 2)).flatten(0, 1)
         o = torch.zeros(total, heads, dims[1], dtype=torch.float64)
@@ -171,9 +199,11 @@ def paged_attention(draw: Draw) -> Call:
         for b, count in enumerate(queries):
             visible = {} if first is None else {"first": int(first[b])}
             own = slice(at, at + count)
-            o[own], lse[:, own] = exact_attention(
-                rows[own], *known.keys(b, page_size, layout), {**options, **of_heads, **visible}
-            )
+            keys, values = known.keys(b, page_size, layout)
+            if scales:
+                of_k, of_v = (_scales_of(given[name], known, b, page_size, layout) for name in ("k_scale", "v_scale"))
+                keys, values = keys * of_k, values * of_v
+            o[own], lse[:, own] = exact_attention(rows[own], keys, values, {**options, **of_heads, **visible})
             at += count
         if packed:
             return o, lse

@@ -117,6 +117,54 @@ def test_autocast_and_vmap() -> None:
     assert torch.equal(each(torch.stack([q, q])), torch.stack([plain, plain]))
 
 
+def bytes_of(q: torch.Tensor, cache: Cache) -> tuple[Any, ...]:
+    e4m3 = torch.float8_e4m3fn
+    return q, cache.k.to(e4m3), cache.v.to(e4m3), cache.table, cache.lengths
+
+
+@pytest.mark.parametrize("kind", ["tensor", "head", "batch_head", "token_head"])
+def test_the_shape_of_scales_says_what_shares_one(kind: str) -> None:
+    q, cache = small(dtype=torch.bfloat16)
+    rows = cache.k.shape[:-1]
+    shape = {"tensor": (1,), "head": (2,), "batch_head": (3, 2), "token_head": rows}[kind]
+    scales = {"k_scale": torch.rand(shape) + 0.5, "v_scale": torch.rand(shape) + 0.5}
+    o, lse = tt.paged_attention(*bytes_of(q, cache), **scales, return_lse=True)
+    assert o.dtype == torch.bfloat16
+    assert lse.shape == (3, 4, 1)
+    for b in range(3):
+        pools = [pool.to(torch.float8_e4m3fn).float() for pool in (cache.k, cache.v)]
+        if kind == "token_head":
+            pools = [pool * scale[..., None] for pool, scale in zip(pools, scales.values(), strict=True)]
+        k, v = Cache(*pools, cache.table, cache.lengths).keys(b, 7, "bshd")
+        if kind != "token_head":
+            of_b = [scale[b] if kind == "batch_head" else scale for scale in scales.values()]
+            k, v = k * of_b[0].double().view(1, -1, 1), v * of_b[1].double().view(1, -1, 1)
+        close(o[b], exact_attention(q[b], k, v, {})[0], torch.bfloat16)
+
+
+def test_an_8_bit_cache_that_kv_append_writes() -> None:
+    q, cache = small(dtype=torch.bfloat16, lengths=(5,))
+    _, k, v, table, lengths = bytes_of(q, cache)
+    rows = [torch.randn(5, 2, 16).bfloat16() for _ in "kv"]
+    slots = table[0, torch.arange(5) // 7].long() * 7 + torch.arange(5) % 7
+    scales = {"k_scale": torch.tensor([0.01, 0.02]), "v_scale": torch.tensor([0.03, 0.01])}
+    tt.kv_append(*rows, k, v, slots, **scales)
+    o = tt.paged_attention(q, k, v, table, lengths, **scales)
+    expected, _ = exact_attention(q[0], *(one.double() for one in rows), {})
+    torch.testing.assert_close(o[0].double(), expected, rtol=0, atol=0.2)
+
+
+def test_compile_and_autocast_of_an_8_bit_cache() -> None:
+    q, cache = small(dtype=torch.bfloat16)
+    arguments = bytes_of(q, cache)
+    scales = {"k_scale": torch.rand(3, 2) + 0.5, "v_scale": torch.rand(3, 2) + 0.5}
+    plain = tt.paged_attention(*arguments, **scales)
+    compiled = torch.compile(lambda *a, **b: tt.paged_attention(*a, **b), backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(*arguments, **scales), plain)
+    with torch.autocast("cpu"):
+        assert torch.equal(tt.paged_attention(q.float(), *arguments[1:], **scales), plain)
+
+
 def wrong(**changes: Any) -> Any:
     q, cache = small()
     arguments: dict[str, Any] = {"q": q, "k": cache.k, "v": cache.v, "block_table": cache.table, "kv_lengths": cache.lengths}
@@ -146,6 +194,9 @@ def wrong(**changes: Any) -> Any:
         ({"causal": "left"}, "causal is 'left'"),
         ({"layout": "sbhd"}, "layout is 'sbhd'"),
         ({"window": (-2, 1)}, "window_left is -2"),
+        ({"k_scale": torch.ones(1)}, "v_scale is missing; expected with k_scale"),
+        ({"k_scale": torch.ones(1), "v_scale": torch.ones(1)}, "kv_scales is tensor"),
+        ({"k": torch.zeros(8, 7, 2, 16, dtype=torch.float8_e4m3fn)}, r"v is torch\.float32"),
     ],
 )
 def test_errors_name_the_argument(changes: dict[str, Any], message: str) -> None:

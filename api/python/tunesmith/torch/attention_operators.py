@@ -19,6 +19,13 @@ _BOUNDS = ("seq_q", "seq_kv")
 
 
 class _Attention(Operator):
+    def structure(self, tensors: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+        fields = super().structure(tensors, options)
+        scale = tensors.get("k_scale")
+        if scale is not None:
+            fields["kv_scales"] = _scales(scale, packed=tensors.get("cu_seqlens_kv") is not None)
+        return fields
+
     def fields(self, tensors: Named, structure: dict[str, Any]) -> dict[str, Any] | None:
         fields = super().fields(tensors, structure)
         if fields is not None:
@@ -33,6 +40,13 @@ class _Attention(Operator):
             return {}
         # No kernel writes rows that belong to no sequence.
         return {"o": 0.0, "lse": -math.inf} if "o" in self.results else dict.fromkeys(self.results, 0.0)
+
+
+def _scales(k_scale: torch.Tensor, packed: bool) -> str:
+    """Return which elements of k share a scale. packed: keys have no batch dimension."""
+    if k_scale.dim() < 2:
+        return "tensor" if k_scale.numel() == 1 else "head"
+    return "batch_head" if k_scale.dim() == 2 and not packed else "token_head"
 
 
 FORWARD = _Attention("attention", also=_BOUNDS, results=("o", "lse"))

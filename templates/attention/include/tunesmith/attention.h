@@ -32,6 +32,18 @@ enum class Causal : std::uint8_t {
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Causal>{"none", "top-left", "bottom-right"};
 
+/// Scales of 8-bit keys and values: an element stands for its value times the scale, which is positive. The arrays k_scale
+/// and v_scale have this shape.
+enum class KvScales : std::uint8_t {
+  none,        ///< 1
+  tensor,      ///< (1)
+  head,        ///< (kv_heads)
+  batch_head,  ///< (batch, kv_heads)
+  token_head,  ///< one for each row of k, or v: their shape without the last dimension; 0 is allowed, too
+};
+template <>
+inline constexpr std::array<std::string_view, 5> enum_names<KvScales>{"none", "tensor", "head", "batch_head", "token_head"};
+
 /// Where the block mask of mask_mod is stored. It classifies tiles of 64 queries and 64 keys as empty, partial or full.
 enum class BlockMask : std::uint8_t {
   internal,  ///< computed by every call, in the plan's workspace
@@ -61,6 +73,8 @@ struct AttentionArrays {
   const std::int32_t* cu_seqlens_kv = nullptr;  ///< (batch + 1)
   const std::int32_t* block_table = nullptr;    ///< (batch, max_pages): the pages of each sequence; with page_size
   const std::int32_t* kv_lengths = nullptr;     ///< (batch): keys of each sequence, 0 to seq_kv
+  const float* k_scale = nullptr;               ///< see KvScales
+  const float* v_scale = nullptr;
   /// Arrays of score_mod and mask_mod in the order of their declarations: in score_mod's opening comment, in mask_mod's, in
   /// AttentionProblem::aux. Numbers are not in the list.
   std::array<const void*, 8> aux{};
@@ -103,6 +117,13 @@ struct AttentionArrays {
 /// as often as you like. page_size implies kv_lengths and is compiled in; pages, max_pages and strides are not. Kernels on
 /// sm_90a that load through TMA (wgmma) take pages of a multiple of 8 positions.
 ///
+/// With kv_dtype=e4m3, k and v are 8-bit floats, as kv_append writes them: element k[b,j,g,d] stands for its value times a
+/// scale (KvScales), and v likewise. All conversions are exact. Scales of a head are part of the softmax scale and of the
+/// output; scales of each row multiply scores and probabilities in float32. Products of q and k have the type of q;
+/// probabilities are rounded to f16 before the product with v, whatever the type of q, and with token_head, whose scales
+/// may exceed f16, to bf16. Kernels on tensor cores need sm_89 or later, where the type is in hardware, and head_dim and
+/// head_dim_v in steps of 16; simt takes any. There is no dropout and no backward pass.
+///
 /// With dropout, each pair of a query and a key is dropped with this probability, independently of all others:
 ///   o[b,i,h,:] = sum_j keep[b,h,i,j] / (1 - dropout) * exp(s[j] - lse[b,h,i]) * v[b,j,g,:]
 /// where keep is 0 or 1; lse is as without dropout. The probability is rounded to a multiple of 2^-16. The mask is a
@@ -135,6 +156,11 @@ struct AttentionProblem {
   std::int64_t head_dim = 64;                ///< of q and k, 8 to 256 in steps of 8; kernels are specialized for it
   std::optional<std::int64_t> head_dim_v{};  ///< of v and o, likewise; absent: head_dim
   DType dtype = DType::bf16;                 ///< of q, k, v and o: f32, f16 or bf16
+  std::optional<DType> kv_dtype{};           ///< of k and v: dtype or e4m3; absent: dtype
+  KvScales kv_scales = KvScales::none;       ///< others need kv_dtype e4m3
+  /// Elements of k_scale and v_scale from one sequence (or page), position and head to the next, for token_head; absent:
+  /// contiguous in the layout.
+  AttentionArrayStrides k_scale_strides{}, v_scale_strides{};
   AttentionLayout layout = AttentionLayout::bshd;
   AttentionArrayStrides q_strides{}, k_strides{}, v_strides{}, o_strides{};  ///< absent: contiguous in the layout
   std::int64_t q_alignment = 16;  ///< promised alignment of q in bytes: a power of two up to 16
@@ -186,6 +212,7 @@ BlockMaskShape block_mask_shape(const AttentionProblem& problem);
 /// Identifies q, k, v, o, or a gradient of one, in a description.
 struct AttentionTensor {
   std::string_view name;
+  DType dtype = DType::bf16;
   Extent entries, positions, heads, width;  ///< entries: sequences or pages
   bool packed = false;                      ///< no entries: positions count through all sequences
   bool written = false;                     ///< its rows must not share memory
@@ -211,10 +238,11 @@ constexpr AttentionTensors attention_tensors(const AttentionProblem& p) {
   const Extent queries = p.varlen ? size(p.total_q, 0) : size(p.seq_q);
   const Extent keys = paged ? size(p.page_size, 1) : packed_keys ? size(p.total_kv, 0) : size(p.seq_kv, p.seq_q);
   const Extent entries = size(p.batch), key_entries = paged ? size(p.pages, 0) : entries;
-  return {{"q", entries, queries, heads, head_dim, p.varlen},
-          {"k", key_entries, keys, kv_heads, head_dim, packed_keys},
-          {"v", key_entries, keys, kv_heads, head_dim_v, packed_keys},
-          {"o", entries, queries, heads, head_dim_v, p.varlen, true}};
+  const DType kv_dtype = p.kv_dtype.value_or(p.dtype);
+  return {{"q", p.dtype, entries, queries, heads, head_dim, p.varlen},
+          {"k", kv_dtype, key_entries, keys, kv_heads, head_dim, packed_keys},
+          {"v", kv_dtype, key_entries, keys, kv_heads, head_dim_v, packed_keys},
+          {"o", p.dtype, entries, queries, heads, head_dim_v, p.varlen, true}};
 }
 
 /// Returns the batch, seq and head stride of a contiguous array; the maximum integer instead of an overflow.
@@ -239,33 +267,41 @@ constexpr void reset_unused_strides(const AttentionProblem& p, const AttentionTe
   if (empty || t.heads.value == 1) strides.head = contiguous[2];
 }
 
-/// Describes the strides and the alignment of an array.
-template <typename Strides, typename Alignment, DescriptionVisitor Visitor>
-constexpr void describe_strides(const AttentionProblem& p, const AttentionTensor& t,
-                                const std::array<std::string_view, 4>& names, Strides& strides, Alignment& alignment,
-                                Visitor& v) {
+/// Describes the strides of an array. `enabled`: false if the problem does not have the array.
+template <typename Strides, DescriptionVisitor Visitor>
+constexpr void describe_row_strides(const AttentionProblem& p, const AttentionTensor& t,
+                                    const std::array<std::string_view, 3>& names, Strides& strides, const Condition& enabled,
+                                    Visitor& v) {
   const std::array<std::int64_t, 3> contiguous = contiguous_strides(p, t);
   const auto stride = [&](std::string_view meaning, std::int64_t value) {
     FieldFacts facts;
     facts.meaning = meaning;
     facts.range = {t.written && value > 0 ? 1 : 0, std::int64_t{1} << 48};
     facts.follows = {"contiguous", value};
+    facts.only_with = enabled;
     return facts;
   };
   FieldFacts batch = stride("elements from one batch entry to the next", contiguous[0]);
   if (t.entries.field != &p.batch) batch.meaning = "elements from one page to the next";
-  batch.only_with = {!t.packed, "varlen=0; packed sequences have no batch stride"};
+  if (enabled.holds) batch.only_with = {!t.packed, "varlen=0; packed sequences have no batch stride"};
   v.option(names[0], strides.batch, batch);
   v.option(names[1], strides.seq, stride("elements from one position to the next", contiguous[1]));
   v.option(names[2], strides.head, stride("elements from one head to the next", contiguous[2]));
-  v.option(names[3], alignment, alignment_facts("bytes that the address is a multiple of", p.dtype));
+}
+/// Describes the strides and the alignment of an array.
+template <typename Strides, typename Alignment, DescriptionVisitor Visitor>
+constexpr void describe_strides(const AttentionProblem& p, const AttentionTensor& t,
+                                const std::array<std::string_view, 4>& names, Strides& strides, Alignment& alignment,
+                                Visitor& v) {
+  describe_row_strides(p, t, {names[0], names[1], names[2]}, strides, Condition{}, v);
+  v.option(names[3], alignment, alignment_facts("bytes that the address is a multiple of", t.dtype));
 }
 
 /// Describes such a tensor as an array.
 constexpr ArrayFacts attention_array(const AttentionProblem& p, const AttentionTensor& t,
                                      const AttentionArrayStrides& strides, const std::int64_t& alignment) {
   const std::array<std::int64_t, 3> contiguous = contiguous_strides(p, t);
-  ArrayFacts facts{.name = t.name, .dtype = p.dtype, .alignment = &alignment};
+  ArrayFacts facts{.name = t.name, .dtype = t.dtype, .alignment = &alignment};
   const bool bshd = p.layout == AttentionLayout::bshd;
   const Extent outer = bshd ? t.positions : t.heads, inner = bshd ? t.heads : t.positions;
   const std::int64_t seq = strides.seq.value_or(contiguous[1]), head = strides.head.value_or(contiguous[2]);
@@ -410,6 +446,52 @@ constexpr void describe_attention_pages(Self& p, Visitor& v) {
             .runtime = true});
 }
 
+/// Returns the scales of each row of a tensor as a tensor with rows of one element.
+constexpr AttentionTensor row_scales(const AttentionTensor& of, std::string_view name) {
+  AttentionTensor scales = of.as(name, false);
+  scales.dtype = DType::f32;
+  scales.width = fixed(1);
+  return scales;
+}
+
+/// The fields of 8-bit keys and values.
+template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
+constexpr void describe_attention_scales(Self& p, Visitor& v) {
+  v.field("kv_dtype", p.kv_dtype,
+          {.meaning = "element type of k and v: dtype or e4m3",
+           .choices = float_dtypes | one_of(DType::e4m3),
+           .follows = {"dtype", p.dtype},
+           .omit_default = true});
+  v.option("kv_scales", p.kv_scales,
+           {.meaning = "scales of k and v: one each, or one for each head, sequence and head, or row",
+            .only_with = {p.kv_dtype == DType::e4m3, "kv_dtype=e4m3"}});
+  const AttentionTensors tensors = attention_tensors(p);
+  const Condition of_rows{p.kv_scales == KvScales::token_head, "kv_scales=token_head"};
+  describe_row_strides(p, row_scales(tensors.k, "k_scale"),
+                       {"k_scale_batch_stride", "k_scale_seq_stride", "k_scale_head_stride"}, p.k_scale_strides, of_rows, v);
+  describe_row_strides(p, row_scales(tensors.v, "v_scale"),
+                       {"v_scale_batch_stride", "v_scale_seq_stride", "v_scale_head_stride"}, p.v_scale_strides, of_rows, v);
+}
+
+/// Describes the scales of k or v as an array.
+constexpr ArrayFacts scale_array(const AttentionProblem& p, const AttentionTensor& of, std::string_view name,
+                                 const AttentionArrayStrides& strides) {
+  ArrayFacts facts{.name = name};
+  if (p.kv_scales == KvScales::token_head) {
+    facts = attention_array(p, row_scales(of, name), strides, p.k_alignment);
+    facts.alignment = nullptr;
+    --facts.shape.count;  // a row has one scale
+    --facts.strides.count;
+  } else if (p.kv_scales == KvScales::batch_head) {
+    facts.shape = {size(p.batch), of.heads};
+  } else {
+    facts.shape = {p.kv_scales == KvScales::head ? of.heads : fixed(1)};
+  }
+  facts.present = p.kv_scales != KvScales::none;
+  facts.meaning = "scales of the elements, positive; kv_scales gives the shape";
+  return facts;
+}
+
 /// The arrays that the forward pass reads, and the block mask. `Arrays` has members of the names in AttentionArrays.
 template <typename Arrays, DescriptionVisitor Visitor>
 constexpr void describe_attention_inputs(const AttentionProblem& p, const Arrays& arrays, Visitor& v) {
@@ -445,6 +527,8 @@ constexpr void describe_attention_inputs(const AttentionProblem& p, const Arrays
     ArrayFacts lengths = vector("kv_lengths", DType::i32, size(p.batch), p.kv_lengths, "keys of each sequence, 0 to seq_kv");
     lengths.present = has_kv_lengths(p);
     v.array(arrays.kv_lengths, lengths);
+    v.array(arrays.k_scale, scale_array(p, k, "k_scale", p.k_scale_strides));
+    v.array(arrays.v_scale, scale_array(p, value, "v_scale", p.v_scale_strides));
   }
   if constexpr (requires { v.user_array(arrays.aux[0]); }) {
     for (const void* const aux : arrays.aux) v.user_array(aux);
@@ -486,6 +570,7 @@ template <DescribedAs<AttentionProblem> Self, DescriptionVisitor Visitor>
 constexpr void describe(Self& p, const AttentionArrays& arrays, Visitor& v) {
   describe_attention_fields(p, v);
   describe_attention_pages(p, v);
+  describe_attention_scales(p, v);
   describe_attention_inputs(p, arrays, v);
   ArrayFacts output = attention_array(p, attention_tensors(p).o, p.o_strides, p.o_alignment);
   output.role = Role::output;

@@ -21,15 +21,6 @@ enum class Rope : std::uint8_t {
 template <>
 inline constexpr std::array<std::string_view, 3> enum_names<Rope>{"none", "neox", "gpt-j"};
 
-/// Scales of a quantized cache: an element of the cache stands for its value times the scale.
-enum class KvScales : std::uint8_t {
-  none,    ///< 1
-  tensor,  ///< k_scale (1) and v_scale (1)
-  head,    ///< k_scale (kv_heads) and v_scale (kv_heads)
-};
-template <>
-inline constexpr std::array<std::string_view, 3> enum_names<KvScales>{"none", "tensor", "head"};
-
 /// Addresses in device memory, in the order of a launch.
 struct KvAppendArrays {
   const void* k = nullptr;                     ///< (tokens, kv_heads, head_dim)
@@ -87,7 +78,7 @@ struct KvAppendProblem {
   std::optional<DType> weight_dtype{};          ///< of q_weight and k_weight: dtype or f32; absent: dtype
   double eps = 1e-6;                            ///< added to the mean of squares: 0 to 1e30
   double weight_offset = 0;                     ///< added to each weight: 1 for Gemma
-  KvScales scales = KvScales::none;             ///< others need cache_dtype e4m3
+  KvScales scales = KvScales::none;             ///< none, tensor or head; those need cache_dtype e4m3
   bool in_place = false;                        ///< q_out is q: equal strides
   /// Elements from one token to the next; heads are contiguous. Absent: heads * head_dim.
   std::optional<std::int64_t> k_stride{}, v_stride{}, q_stride{}, q_out_stride{};
@@ -175,6 +166,7 @@ constexpr void describe(Self& p, const KvAppendArrays& arrays, Visitor& v) {
            {.meaning = "added to each weight, such as 1", .range = {-1e30, 1e30}, .only_with = normalized, .runtime = true});
   v.option("scales", p.scales,
            {.meaning = "scales of the caches: one each, or one for each head",
+            .choices = one_of(KvScales::none, KvScales::tensor, KvScales::head),
             .only_with = {p.cached() == DType::e4m3, "cache_dtype=e4m3"}});
   v.option("in_place", p.in_place, {.meaning = "q_out is q", .only_with = with_q});
   const auto stride = [&](std::int64_t heads, std::int64_t width) {
