@@ -85,7 +85,8 @@ TuningRecord pick_record(Cache& cache, const CacheFlags& flags) {
   const char* const end = flags.index.data() + flags.index.size();
   const auto [rest, failure] = std::from_chars(flags.index.data(), end, number);
   if (records.empty())
-    throw Error(ErrorCode::not_found, "the cache has no records", flags.op.empty() ? "" : " of " + flags.op);
+    throw Error(ErrorCode::not_found, "the cache has no records", flags.op.empty() ? "" : " of " + flags.op,
+                flags.all ? "" : "; --all includes the records that ship with Tunesmith");
   if (failure != std::errc() || rest != end || number < 1 || number > records.size())
     throw Error(ErrorCode::invalid_argument, "record is '", flags.index, "'; expected a number from 1 to ", records.size(),
                 " as `tunesmith cache list` shows them");

@@ -79,10 +79,11 @@ std::string use_this(const NvrtcLocation& location) {
   return "export TUNESMITH_CUDA='" + location.library.parent_path().string() + "'";
 }
 
-std::string install_nvrtc(int driver_version) {
+std::string install_nvrtc(int driver_version, bool in_environment) {
   const bool is_12 = driver_version > 0 && driver_version < 13000;
-  return std::string("pip install --target ~/nvrtc nvidia-cuda-nvrtc") + (is_12 ? "-cu12" : "") +
-         " && export TUNESMITH_CUDA=~/nvrtc";
+  const std::string package = std::string("nvidia-cuda-nvrtc") + (is_12 ? "-cu12" : "");
+  return in_environment ? "pip install " + package
+                        : "pip install --target ~/nvrtc " + package + " && export TUNESMITH_CUDA=~/nvrtc";
 }
 
 }  // namespace
@@ -112,7 +113,7 @@ std::vector<Diagnosis> nvrtc_diagnoses(const NvrtcFacts& nvrtc, int driver_versi
     return !location.builtins.empty() && (driver_major == 0 || location.major <= driver_major);
   });
   const bool has_other = other != nvrtc.others.end();
-  const std::string fix = has_other ? use_this(*other) : install_nvrtc(driver_version);
+  const std::string fix = has_other ? use_this(*other) : install_nvrtc(driver_version, nvrtc.in_environment);
   const std::string file = nvrtc.location.library.string();
   if (!nvrtc.error.empty()) {
     if (!nvrtc.location.found()) return {{"there is no NVRTC: kernels cannot be compiled for GPUs", fix}};

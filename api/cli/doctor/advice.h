@@ -28,6 +28,7 @@ struct NvrtcFacts {
   int major = 0, minor = 0;           ///< as the library says
   std::vector<Arch> archs;            ///< that it compiles for
   std::vector<NvrtcLocation> others;  ///< found, but not in use
+  bool in_environment = false;        ///< a virtual environment is active, which is searched, too
 };
 /// Why kernels cannot be compiled for the GPUs. `driver_version`: CUDA's number of the driver; 0 if there is none.
 /// `gpus`: their architectures.

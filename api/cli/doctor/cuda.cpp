@@ -125,6 +125,7 @@ Finding look_for_nvrtc(const EngineOptions& options, const GpuFinding& gpus) {
         {{"path", other.library.string()}, {"version", version}, {"found_in", other.found_in}});
     finding.lines.emplace_back("  not in use", version + ", " + other.library.string() + " (" + other.found_in + ")");
   }
+  found.in_environment = !options.cuda_environment.python_folders.empty();
   finding.diagnoses = nvrtc_diagnoses(found, gpus.driver_version, gpus.archs);
   return finding;
 }

@@ -35,3 +35,12 @@ def test_progress_is_a_bar_where_a_terminal_is(terminal: bool, tmp_path: Path) -
         pytest.skip("needs NVRTC")
     assert (b"\r\x1b[K" in text) == terminal, text
     assert (re.search(rb"\[[#-]{24}\] \d+/\d+", text) is not None) == terminal, text
+
+
+def test_a_pipe_that_closes_early_is_no_error() -> None:
+    """The records are more text than a pipe holds."""
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m tunesmith cache list --all | head -n 1"], capture_output=True, check=True
+    )
+    assert done.stdout.count(b"\n") == 1
+    assert done.stderr == b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from .places import PROGRAM, nvidia_folders
@@ -15,6 +16,7 @@ def main() -> None:
     found = [entry for entry in environment.get("LD_LIBRARY_PATH", "").split(":") if entry]
     if libraries:
         environment["LD_LIBRARY_PATH"] = ":".join(found + libraries)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores: `tunesmith ... | head` ends without an error
     os.execve(PROGRAM, ["tunesmith", *sys.argv[1:]], environment)
 
 

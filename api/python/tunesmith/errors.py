@@ -113,7 +113,7 @@ def make(code: str, message: str, log: str, source_path: str) -> BaseException:
     kept: BaseException | None = vars(_kept).pop("exception", None)
     if code == Cancelled.code and kept is not None:
         return kept
-    if code == NoCompiler.code:
+    if code == NoCompiler.code and "NVRTC" in message:
         message += "; `pip install tunesmith[cu13]` (or cu12) installs NVRTC"
     error = _CLASSES.get(code, Error)(message)
     if isinstance(error, CompileFailed):

@@ -56,7 +56,13 @@ double largest(const Tuple& tuple) {
 std::string text_of(const Tuple& tuple) {
   std::ostringstream text;
   text.precision(6);
-  for (std::size_t i = 0; i < tuple.size(); ++i) text << (i == 0 ? "" : ", ") << tuple[i];
+  for (std::size_t i = 0; i < tuple.size(); ++i) {
+    text << (i == 0 ? "" : ", ");
+    if (std::isnan(tuple[i]))
+      text << "nan";  // without its sign
+    else
+      text << tuple[i];
+  }
   return tuple.size() == 1 ? text.str() : "(" + text.str() + ")";
 }
 

@@ -148,6 +148,8 @@ TEST_F(DoctorAdvice, NoNvrtc) {
   EXPECT_EQ(fix(0), what + "pip install --target ~/nvrtc nvidia-cuda-nvrtc && export TUNESMITH_CUDA=~/nvrtc");
   EXPECT_EQ(fix(13000), fix(0));
   EXPECT_EQ(fix(12040), what + "pip install --target ~/nvrtc nvidia-cuda-nvrtc-cu12 && export TUNESMITH_CUDA=~/nvrtc");
+  nvrtc.in_environment = true;
+  EXPECT_EQ(fix(0), what + "pip install nvidia-cuda-nvrtc");
 }
 
 TEST_F(DoctorAdvice, AnNvrtcThatDoesNotKnowTheGpu) {

@@ -19,6 +19,7 @@ class DoctorTest : public CliTest {
     fs::create_directories(path("driver"));
     environment["LD_LIBRARY_PATH"] = path("driver");
     environment["TUNESMITH_CUDA"] = path("cuda");
+    environment["VIRTUAL_ENV"] = "";
     put_nvrtc("cuda", 13);
   }
 
