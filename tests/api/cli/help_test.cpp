@@ -10,7 +10,7 @@
 namespace tunesmith::cli {
 namespace {
 
-constexpr std::ptrdiff_t max_lines = 80;  // two screens
+constexpr std::ptrdiff_t max_lines = 84;  // about two screens
 constexpr std::size_t max_columns = 110;
 
 std::size_t widest_line(const std::string& text) {
