@@ -29,6 +29,8 @@ class _Attention(Operator):
     def fields(self, tensors: Named, structure: dict[str, Any]) -> dict[str, Any] | None:
         fields = super().fields(tensors, structure)
         if fields is not None:
+            if fields.get("kv_dtype") != "e4m3":  # q's, so that an error names the tensor of another one
+                fields.pop("kv_dtype", None)
             for bound, total in zip(_BOUNDS, ("total_q", "total_kv"), strict=True):
                 # Rows may belong to no sequence; a problem has no more than its sequences can have.
                 if total in fields:
