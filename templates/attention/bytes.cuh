@@ -143,7 +143,8 @@ struct ByteProducts {
   __device__ __forceinline__ void show(int block, int r, int group, float factor, int lane, float* rows, int row_at) const {
     float values[columns];
     output_of(block, r, group, factor, values);
-    store_access(rows, row_at + column_of(group, lane), values);
+    *reinterpret_cast<Bits<16>*>(rows + row_at + column_of(group, lane)) = {
+        {bits_of(values[0]), bits_of(values[1]), bits_of(values[2]), bits_of(values[3])}};
   }
   static __device__ __forceinline__ void stage(unsigned char* tile, int row, int group, int lane,
                                                const float (&values)[columns]) {
