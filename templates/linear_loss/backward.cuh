@@ -22,7 +22,7 @@ template <typename TargetType, const LinearLossBackwardShape& shape, const Cross
 class LogitGradientEpilogue {
  public:
   using Params = LinearLossBackwardParams;
-  static constexpr bool writes = true;
+  static constexpr bool writes = true, has_plain_rows = true;
   struct Row {
     float lse;
     float of_share;   ///< coefficient of p
@@ -35,7 +35,13 @@ class LogitGradientEpilogue {
   __device__ __forceinline__ explicit LogitGradientEpilogue(const LinearLossBackwardParams& params)
       : params_(params), scale_(params) {}
 
+  __device__ __forceinline__ static bool skips_all() { return false; }
   __device__ __forceinline__ static bool skips(int, int) { return false; }
+
+  /// Without the target, and with a gradient.
+  __device__ __forceinline__ static bool is_plain(const Row& state, int columns) {
+    return state.of_share != 0.0f && columns <= state.columns && (state.target < 0 || state.target >= columns);
+  }
 
   __device__ __forceinline__ Row row(int row, int column) const {
     Row state = {};
@@ -60,14 +66,16 @@ class LogitGradientEpilogue {
     return state;
   }
 
-  __device__ __forceinline__ float operator()(float sum, const Row& state, int offset) const {
+  template <bool plain>
+  __device__ __forceinline__ float value(float sum, const Row& state, int offset) const {
     const float logit = scale_(sum), distance = subtract(logit, state.lse);
     const float share = exp2_approx(multiply(distance, ExponentScale().high));
     float factor = state.of_share;
     if constexpr (shape.dentropy) factor = share == 0.0f ? 0.0f : fused_multiply_add(-state.dentropy, distance, factor);
     // Where no gradient arrives, logits that are not finite do not matter.
-    float gradient = factor == 0.0f || offset >= state.columns ? 0.0f : multiply(share, factor);
-    if (offset == state.target) gradient = subtract(gradient, state.of_target);
+    const bool none = (shape.dentropy || !plain) && factor == 0.0f;
+    float gradient = none || (!plain && offset >= state.columns) ? 0.0f : multiply(share, factor);
+    if (!plain && offset == state.target) gradient = subtract(gradient, state.of_target);
     if constexpr (!LogitScale<options>::plain) gradient = gradient == 0.0f ? 0.0f : multiply(gradient, scale_.slope(logit));
     return gradient;
   }

@@ -87,7 +87,7 @@ inline std::string_view summary_of(const LinearLossBackwardProblem&) noexcept {
   return "gradient of the logits of a linear layer, from the lse of linear_loss";
 }
 inline std::vector<FieldInfo> config_fields_of(const LinearLossBackwardProblem&) { return matmul::config_fields(); }
-inline void complete(LinearLossBackwardProblem&) noexcept {}
+inline void complete(LinearLossBackwardProblem& p) { matmul::check_tiles("tokens x vocab_size", p.tokens, p.vocab_size); }
 
 using LinearLossBackwardOp = DescribedOp<LinearLossBackwardProblem, ParsedLinearLossBackward>;
 

@@ -22,6 +22,7 @@ matmul::ProductProblem product_of(const Problem& p, const std::optional<std::int
   product.c_row_stride = row_stride;
   product.a_alignment = p.hidden_alignment;
   product.b_alignment = p.weight_alignment;
+  product.may_split = false;
   return product;
 }
 

@@ -82,7 +82,7 @@ template <typename TargetType, const LinearLossShape& shape, const CrossEntropyO
 class ExponentialEpilogue {
  public:
   using Params = LinearLossParams;
-  static constexpr bool writes = shape.gradient;
+  static constexpr bool writes = shape.gradient, has_plain_rows = true;
   struct Row {
     float origin;  ///< binary logarithm
     float limit;   ///< of E: keeps it finite, and 0 for tokens without a gradient
@@ -97,6 +97,9 @@ class ExponentialEpilogue {
   __device__ __forceinline__ explicit ExponentialEpilogue(const LinearLossParams& params)
       : params_(params), scale_(params) {}
 
+  __device__ __forceinline__ bool skips_all() const {
+    return again && linear_loss_array<int>(params_, params_.repeats_at)[params_.groups] == 0;
+  }
   __device__ __forceinline__ bool skips(int row, int) const {
     if constexpr (!again) return false;
     return linear_loss_array<int>(params_, params_.repeats_at)[row / params_.group_rows] == 0;
@@ -113,19 +116,27 @@ class ExponentialEpilogue {
     return state;
   }
 
-  __device__ __forceinline__ float operator()(float sum, Row& state, int offset) const {
-    const bool exists = offset < state.columns;
+  /// Without the target, of a token with a gradient. Exponentials that overflow are computed again with another origin, so
+  /// that they need no limit.
+  __device__ __forceinline__ static bool is_plain(const Row& state, int columns) {
+    return state.limit > 0.0f && columns <= state.columns && (state.target < 0 || state.target >= columns);
+  }
+
+  template <bool plain>
+  __device__ __forceinline__ float value(float sum, Row& state, int offset) const {
+    const bool exists = plain || offset < state.columns;
     const float logit = exists ? scale_(sum) : Maximum::identity();
     const float distance = fused_multiply_add(logit, ExponentScale().high, -state.origin);
     float exponential = exp2_approx(distance);
     if constexpr (shape.entropy)
       if (exponential != 0.0f) state.weighted = fused_multiply_add(exponential, distance, state.weighted);
     state.largest = maximum(state.largest, logit);
-    if (offset == state.target)
+    if (!plain && offset == state.target)
       state.target_logit = logit;
     else
       state.sum = add(state.sum, exponential);
     if constexpr (writes && !LogitScale<options>::plain) exponential = multiply(exponential, scale_.slope(logit));
+    if constexpr (plain) return exponential;
     // Numbers that are not negative have the order of their bits, and NaN is above them.
     const uint32 bits = bits_of(exponential), limit = bits_of(state.limit);
     return float_of(bits < limit ? bits : limit);
@@ -161,7 +172,7 @@ __device__ __forceinline__ void linear_loss_start(const LinearLossParams& params
   constexpr int warps = linear_loss_threads / 32, vector = shape.vector;
   const int64 row = block_index() * warps + warp_index();
   const int64 thread = block_index() * linear_loss_threads + thread_index();
-  if (thread < params.groups) linear_loss_array<int>(params, params.repeats_at)[thread] = 0;
+  if (thread <= params.groups) linear_loss_array<int>(params, params.repeats_at)[thread] = 0;
   if (row >= product.m) return;
   const Target<TargetType> target(params, row, params.vocab_size);
   // Any class serves a token without a target, whose lse is computed.
@@ -223,7 +234,7 @@ __device__ __forceinline__ void linear_loss_finish(const LinearLossParams& param
       sync_block();                      // all threads have read the origin
       if (thread_index() == 0) {
         *origin_of_row = multiply(largest, ExponentScale().high);
-        *repeats = 1;
+        *repeats = linear_loss_array<int>(params, params.repeats_at)[params.groups] = 1;
       }
       return;
     }

@@ -76,10 +76,10 @@ Cost ParsedLinearLoss::cost() const {
 }
 
 ProductConfig ParsedLinearLoss::default_of(const DeviceInfo& device) const {
-  ProductConfig config = ProductBased::default_of(device);
+  const ProductConfig config = ProductBased::default_of(device);
   // A soft cap and its derivative take registers: with 256 columns, some are spilled.
   if (config.variant == matmul::Variant::wgmma && p_.gradient && p_.softcap > 0)
-    config.tile_n = 192, config.cluster_m = 1, config.cluster_n = device.max_cluster_blocks >= 2 ? 2 : 1;
+    return {.variant = matmul::Variant::wgmma, .tile_n = 192, .cluster_n = device.max_cluster_blocks >= 2 ? 2 : 1};
   return config;
 }
 

@@ -106,7 +106,7 @@ inline std::string_view summary_of(const LinearLossProblem&) noexcept {
   return "losses of hidden weight^T without stored logits, and what the products of the gradients need";
 }
 inline std::vector<FieldInfo> config_fields_of(const LinearLossProblem&) { return matmul::config_fields(); }
-inline void complete(LinearLossProblem&) noexcept {}
+inline void complete(LinearLossProblem& p) { matmul::check_tiles("tokens x vocab_size", p.tokens, p.vocab_size); }
 
 using LinearLossOp = DescribedOp<LinearLossProblem, ParsedLinearLoss>;
 

@@ -23,7 +23,7 @@ struct LinearLossParams {
   int64 target_logits_at;  ///< float (tokens)
   int64 partials_at;       ///< LinearLossPartial (tokens, tiles)
   int64 weighted_at;       ///< float (tokens, tiles), with entropy: sums of exponentials times their logarithms
-  int64 repeats_at;        ///< int (groups): whether the product of these tokens is repeated with other origins
+  int64 repeats_at;        ///< int (groups + 1): whether the product of these tokens is repeated with other origins; any
   int64 ignore_index, vocab_start, vocab_size;
   int tiles;         ///< of the product, along the vocabulary
   int tile_columns;  ///< of the product

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "templates/array_places.h"
+#include "templates/folded_grid.h"
 #include "templates/matmul/wgmma_params.cuh"
 #include "tunesmith/error.h"
 
@@ -14,6 +15,7 @@ namespace tunesmith::matmul {
 void complete(ProductProblem& p) {
   if (p.output() != p.dtype && p.output() != DType::f32)
     throw Error(ErrorCode::invalid_argument, "out_dtype is '", name(p.output()), "'; allowed: ", name(p.dtype), ", f32");
+  check_tiles("m x n", p.m, p.n);
 }
 
 KeyParts ParsedProduct::key() const {
@@ -52,10 +54,14 @@ SourceParts ParsedProduct::parts_of(const ProductConfig& c) const {
   parts.constants = matmul::constants(product(), c) + "static_assert(sizeof(tunesmith::" + params +
                     ") == " + std::to_string(wgmma ? sizeof(MatmulWgmmaParams) : sizeof(MatmulParams)) +
                     ", \"the host fills the parameters by this layout\");\n";
-  parts.kernels = "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(c.threads()) +
-                  ", 1)\nmatmul(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + parts.kernel +
-                  "<Element, Out, shape, config, tunesmith::LinearEpilogue<shape>>(params, params" +
-                  (wgmma ? ".product" : "") + ");\n}\n";
+  const auto kernel = [&](const std::string& entry, std::int64_t threads, const std::string& function) {
+    return "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ", 1)\n" + entry +
+           "(const __grid_constant__ tunesmith::" + params + " params) {\n  tunesmith::" + function +
+           "<Element, Out, shape, config, tunesmith::LinearEpilogue<shape>>(params, params" + (wgmma ? ".product" : "") +
+           ");\n}\n";
+  };
+  parts.kernels = kernel("matmul", c.threads(), parts.kernel);
+  if (c.splits > 1) parts.kernels += kernel("matmul_combine", c.threads() - 128, "matmul_combine");
   return parts;
 }
 
@@ -78,6 +84,13 @@ LaunchPlan ParsedProduct::plan_of(const ProductConfig& c, const DeviceInfo& devi
                              array.extent_bytes(), array.output, false});
   plan.kernels.push_back(
       add_product("matmul", product(), c, device, {0, 1, static_cast<int>(plan.pointers.size()) - 1}, plan));
+  if (c.splits > 1) {
+    plan.workspace_bytes = workspace_bytes(product(), c);
+    plan.workspace_offset = offsetof(MatmulWgmmaParams, workspace);
+    plan.workspace_use = WorkspaceUse::scratch;
+    const std::int64_t all = params.product.m_tiles * std::int64_t{params.product.n_tiles} * c.cluster();
+    plan.kernels.push_back(folded_launch("matmul_combine", all, c.threads() - 128, c.slab_bytes()));
+  }
   return plan;
 }
 
@@ -85,7 +98,7 @@ Problem ParsedProduct::verification_problem() const {
   Problem small = problem();
   ProductProblem p;
   // Ragged, with the alignment of rows that the problem has.
-  p.m = 328 + product().m % 8, p.n = 456 + product().n % 8, p.k = 200 + product().k % 8;
+  p.m = 328 + product().m % 8, p.n = 456 + product().n % 8, p.k = 64 * max_splits + 8 + product().k % 8;
   p.transpose_a = product().transpose_a, p.transpose_b = product().transpose_b;
   const auto stride = [](std::int64_t cols, std::int64_t of) { return of % 8 == 0 ? (cols + 7) / 8 * 8 : cols; };
   small.fields.set("m", p.m);

@@ -15,7 +15,33 @@ static_assert(sizeof(TensorMap) == LaunchPlan::TensorMap::bytes && alignof(Tenso
 
 std::int64_t tiles(std::int64_t extent, std::int64_t tile) { return (extent + tile - 1) / tile; }
 
+/// Split products are small: larger ones have enough tiles.
+constexpr std::int64_t max_workspace = std::int64_t{128} << 20;
+
+/// Blocks' tiles, those of clusters that reach beyond the last row or column included.
+std::int64_t block_tiles(const ProductProblem& p, const ProductConfig& c) {
+  return tiles(p.m, c.rows() * c.cluster_m) * tiles(p.n, c.cols() * c.cluster_n) * c.cluster();
+}
+
+/// An estimate in clocks: waves of blocks, each with its products, the time to fill and drain its pipeline, and, of split
+/// products, the sums' way through memory. Products of smaller tiles are slower, because shared memory bounds them.
+double clocks_of(const ProductProblem& p, const ProductConfig& c, const DeviceInfo& device) {
+  const double rate = c.tile_n * c.blocks_m == 256 ? (c.blocks_m == 1 ? 1.0 : 0.985) : c.tile_n == 192 ? 0.97 : 0.85;
+  const std::int64_t clusters = std::max<std::int64_t>(device.sm_count / c.cluster(), 1);
+  const auto waves = static_cast<double>(tiles(block_tiles(p, c) / c.cluster() * c.splits, clusters));
+  const auto area = static_cast<double>(c.rows() * c.cols());
+  const double products = area * static_cast<double>(tiles(tiles(p.k, 64), c.splits)) / 32 / rate;
+  const double parts = c.splits == 1 ? 0 : 8000 + 2 * static_cast<double>(workspace_bytes(p, c)) / 3000;
+  return waves * (products + 1500 + area / 16) + parts;
+}
+
 }  // namespace
+
+void check_tiles(std::string_view extents, std::int64_t rows, std::int64_t columns) {
+  if (tiles(rows, 64) * tiles(columns, 64) > ProductProblem::most)
+    throw Error(ErrorCode::invalid_argument, extents, " is ", rows, " x ", columns, "; allowed: at most ",
+                ProductProblem::most, " tiles of 64 x 64");
+}
 
 std::string why_invalid(const ProductConfig& c, const ProductProblem& p, const DeviceInfo& device) {
   if (c.variant == Variant::wgmma) {
@@ -28,6 +54,12 @@ std::string why_invalid(const ProductConfig& c, const ProductProblem& p, const D
       return "the blocks of a cluster must load multiples of 64 rows and columns each";
   } else if (c.tile % 16 != 0) {
     return "tile must be a multiple of 16";
+  }
+  if (c.splits > 1) {
+    if (!p.may_split) return "splits need a kernel that adds the parts, which only matmul has";
+    if (c.splits > tiles(p.k, 64)) return "there are fewer steps of 64 elements of k than splits";
+    if (workspace_bytes(p, c) > max_workspace)
+      return "the parts need " + std::to_string(workspace_bytes(p, c)) + " bytes; allowed: " + std::to_string(max_workspace);
   }
   if (c.smem_bytes() > device.smem_bytes_per_block)
     return "the tiles need " + std::to_string(c.smem_bytes()) + " bytes of shared memory; a block has " +
@@ -56,6 +88,7 @@ void describe(const ProductConfig& c, Description& d) {
     number("stages", c.stages, "tiles of 64 elements of k in shared memory", 2, 8, 1, false);
     number("cluster_m", c.cluster_m, "blocks of a cluster that share a tile of B", 1, 4, 1, true);
     number("cluster_n", c.cluster_n, "blocks of a cluster that share a tile of A", 1, 4, 1, true);
+    d.field("splits", c.splits, {.meaning = "parts of k, which a second kernel adds", .range = {1, max_splits}});
   } else {
     number("tile", c.tile, "rows and columns of a tile", 16, 128, 16, false);
     number("tile_k", c.tile_k, "elements of k in shared memory", 8, 32, 1, true);
@@ -67,7 +100,7 @@ Config ProductConfig::to_config() const { return {tunesmith::config_fields(*this
 
 std::int64_t ProductConfig::smem_bytes() const noexcept {
   if (variant == Variant::simt) return 2 * tile_k * (tile + 1) * 4;
-  return stages * ((rows() + cols()) * 128 + 16) + consumers * 4 * 2 * 16 * 128;
+  return stages * ((rows() + cols()) * 128 + 16) + slab_bytes();
 }
 
 std::vector<FieldInfo> config_fields() {
@@ -94,11 +127,44 @@ std::string why_not_tma(const ProductProblem& p) {
   return {};
 }
 
+std::int64_t workspace_bytes(const ProductProblem& p, const ProductConfig& c) {
+  return c.splits == 1 ? 0 : c.splits * block_tiles(p, c) * c.rows() * c.cols() * 4;
+}
+
+namespace {
+
+/// Configurations with each tile, and as many parts of k as are fastest by the estimate.
+std::vector<ProductConfig> of_every_tile(const ProductProblem& p, const DeviceInfo& device) {
+  struct Tile {
+    std::int64_t blocks_m, tile_n, stages;
+  };
+  std::vector<ProductConfig> all;
+  for (const auto& [blocks_m, tile_n, stages] : {Tile{1, 256, 4}, Tile{2, 128, 4}, Tile{1, 192, 4}, Tile{1, 128, 6}})
+    for (const auto& [cluster_m, cluster_n] : {std::pair{2, 1}, {1, 2}, {1, 1}}) {
+      std::optional<ProductConfig> best;
+      for (std::int64_t splits = 1; splits <= max_splits; ++splits) {
+        const ProductConfig config{.variant = Variant::wgmma,
+                                   .blocks_m = blocks_m,
+                                   .tile_n = tile_n,
+                                   .stages = stages,
+                                   .cluster_m = cluster_m,
+                                   .cluster_n = cluster_n,
+                                   .splits = splits};
+        if (why_invalid(config, p, device).empty() &&
+            (!best || clocks_of(p, config, device) < 0.98 * clocks_of(p, *best, device)))
+          best = config;
+      }
+      if (best) all.push_back(*best);
+    }
+  return all;
+}
+
+}  // namespace
+
 ProductConfig default_config(const ProductProblem& p, const DeviceInfo& device) {
-  ProductConfig config{.variant = Variant::wgmma};
-  if (p.m > 64 * config.consumers && device.max_cluster_blocks >= 2) config.cluster_m = 2;
-  if (why_invalid(config, p, device).empty()) return config;
-  return {};
+  const std::vector<ProductConfig> all = of_every_tile(p, device);
+  if (all.empty()) return {};
+  return *std::ranges::min_element(all, {}, [&](const ProductConfig& c) { return clocks_of(p, c, device); });
 }
 
 Config complete_config(const ProductProblem& p, const DeviceInfo& device, const Config& partial, ProductConfig start) {
@@ -128,19 +194,11 @@ std::vector<Config> search_space(const ProductProblem& p, const DeviceInfo& devi
     if (Config named = config.to_config(); std::ranges::find(space, named) == space.end()) space.push_back(std::move(named));
   };
   const bool full = effort == Effort::full;
-  struct Tile {
-    std::int64_t blocks_m, tile_n, stages;
-  };
-  for (const auto& [blocks_m, tile_n, stages] : {Tile{1, 256, 4}, Tile{2, 128, 4}, Tile{1, 192, 4}, Tile{1, 128, 6}})
-    for (const auto& [cluster_m, cluster_n] : {std::pair{2, 1}, {1, 2}, {1, 1}})
-      for (const std::int64_t group : full ? std::vector<std::int64_t>{4, 8, 16, 32} : std::vector<std::int64_t>{8, 16})
-        add({.variant = Variant::wgmma,
-             .group = group,
-             .blocks_m = blocks_m,
-             .tile_n = tile_n,
-             .stages = stages,
-             .cluster_m = cluster_m,
-             .cluster_n = cluster_n});
+  for (ProductConfig config : of_every_tile(p, device))
+    for (const std::int64_t group : full ? std::vector<std::int64_t>{4, 8, 16, 32} : std::vector<std::int64_t>{8, 16}) {
+      config.group = group;
+      add(config);
+    }
   // Tensor cores are an order of magnitude faster; without them, the tile decides.
   if (ProductConfig::parse(space.front()).variant == Variant::simt)
     for (const std::int64_t tile : {32, 64, 128})
@@ -161,7 +219,7 @@ std::string constants(const ProductProblem& p, const ProductConfig& c) {
   if (wgmma)
     return text + "static constexpr tunesmith::MatmulWgmmaConfig config = {\n" + member("consumers", c.consumers) +
            member("blocks_m", c.blocks_m) + member("tile_n", c.tile_n) + member("stages", c.stages) +
-           member("cluster_m", c.cluster_m) + member("cluster_n", c.cluster_n) +
+           member("cluster_m", c.cluster_m) + member("cluster_n", c.cluster_n) + member("splits", c.splits) +
            "};\n\nstatic_assert(tunesmith::MatmulWgmmaTiles<Out, config>::smem_bytes == " + std::to_string(c.smem_bytes()) +
            ", \"the host allocates this much\");\n";
   return text + "static constexpr tunesmith::MatmulSimtConfig config = {\n" + member("tile", c.tile) +
@@ -209,7 +267,7 @@ KernelLaunch add_product(const char* entry, const ProductProblem& p, const Produ
   map(positions.c, offsetof(MatmulWgmmaParams, c), p.output(), p.c_cols(), p.m, p.c_stride(), 16);
   KernelLaunch launch;
   launch.entry = entry;
-  const std::int64_t clusters = std::clamp<std::int64_t>(device.sm_count / c.cluster(), 1, all);
+  const std::int64_t clusters = std::clamp<std::int64_t>(device.sm_count / c.cluster(), 1, all * c.splits);
   launch.grid = {static_cast<std::uint32_t>(clusters * c.cluster()), 1, 1};
   launch.block = {static_cast<std::uint32_t>(c.threads()), 1, 1};
   if (c.cluster() > 1) launch.cluster = {static_cast<std::uint32_t>(c.cluster()), 1, 1};

@@ -44,6 +44,7 @@ struct ProductProblem {
   bool row_factors = false;                                                    ///< multiplies rows with float32 values (m)
   bool bias = false;                                                           ///< adds float32 values (n) to every row
   std::int64_t more_columns = 0;  ///< of c, beyond n; not of the operation, but of others that share its kernels
+  bool may_split = true;          ///< likewise: k may be split, because a second kernel has the epilogue
 
   constexpr std::string_view op() const noexcept { return "matmul"; }
   constexpr DType output() const noexcept { return out_dtype.value_or(dtype); }
@@ -107,12 +108,15 @@ constexpr void describe(Self& p, const ProductArrays& arrays, Visitor& v) {
 
 enum class Variant : std::uint8_t { wgmma, simt };
 
+constexpr std::int64_t max_splits = 8;
+
 /// The configuration of a product. wgmma: sm_90a's tensor cores for f16 and bf16; simt: any architecture and alignment.
 struct ProductConfig {
   Variant variant = Variant::simt;
   std::int64_t group = 8;  ///< rows of tiles that are computed together
   // wgmma
   std::int64_t consumers = 2, blocks_m = 1, tile_n = 256, stages = 4, cluster_m = 1, cluster_n = 1;
+  std::int64_t splits = 1;  ///< parts of k
   // simt
   std::int64_t tile = 64, tile_k = 16;
 
@@ -122,10 +126,15 @@ struct ProductConfig {
   std::int64_t cols() const noexcept { return variant == Variant::wgmma ? tile_n : tile; }
   std::int64_t cluster() const noexcept { return cluster_m * cluster_n; }
   std::int64_t threads() const noexcept { return variant == Variant::wgmma ? 128 * (consumers + 1) : 256; }
-  /// Shared memory in bytes, as matmul/wgmma_tiles.cuh and matmul/simt.cuh lay it out.
+  /// Shared memory in bytes, as matmul/wgmma_tiles.cuh and matmul/simt.cuh lay it out: of the product, and of the slabs of
+  /// c.
   std::int64_t smem_bytes() const noexcept;
+  std::int64_t slab_bytes() const noexcept { return consumers * 4 * 2 * 16 * 128; }
   bool operator==(const ProductConfig&) const = default;
 };
+
+/// Throws Error(invalid_argument) if a matrix has more tiles than kernels count. `extents`: the fields of its sizes.
+void check_tiles(std::string_view extents, std::int64_t rows, std::int64_t columns);
 
 /// Checks and completes configurations.
 std::string why_invalid(const ProductConfig& config, const ProductProblem& problem, const DeviceInfo& device);
@@ -154,6 +163,8 @@ void fill(const ProductProblem& problem, const ProductConfig& config, MatmulPara
 struct Positions {
   int a, b, c;
 };
+/// The workspace of a product with a split k, which the caller adds.
+std::int64_t workspace_bytes(const ProductProblem& problem, const ProductConfig& config);
 KernelLaunch add_product(const char* entry, const ProductProblem& problem, const ProductConfig& config,
                          const DeviceInfo& device, const Positions& positions, LaunchPlan& plan);
 

@@ -15,15 +15,18 @@ struct MatmulShape {
 /// c = factor row_factors[row] sum + bias[column]. The default of the kernels' epilogues, which all have these members:
 ///   Params                   parameters of the epilogue
 ///   writes                   whether c is written
+///   skips_all()              whether no tile is computed: the same for all threads
 ///   skips(row, rows)         whether the tile of these rows is left as it is
 ///   row(row, column)         the state of a row while a thread goes over its sums, the first of which is at `column`
-///   operator()(sum, state, offset)   the element of c, `offset` columns further; called for columns beyond the last one,
-///   too end<lanes>(state, tile)  after a row's last column of a tile; `lanes` neighbouring lanes share the row
+///   has_plain_rows, is_plain(state, columns)   whether the row's next `columns` columns are all like most of c
+///   value<plain>(sum, state, offset)   the element of c, `offset` columns further; called for columns beyond the last one,
+///                            too, if the row is not plain
+///   end<lanes>(state, tile)  after a row's last column of a tile; `lanes` neighbouring lanes share the row
 template <const MatmulShape& shape>
 class LinearEpilogue {
  public:
   using Params = MatmulParams;
-  static constexpr bool writes = true;
+  static constexpr bool writes = true, has_plain_rows = false;
   struct Row {
     float factor;
     int column;
@@ -33,14 +36,17 @@ class LinearEpilogue {
     if constexpr (shape.factor) factor_ = *params.factor;
   }
 
+  __device__ __forceinline__ static bool skips_all() { return false; }
   __device__ __forceinline__ static bool skips(int, int) { return false; }
+  __device__ __forceinline__ static bool is_plain(const Row&, int) { return false; }
   __device__ __forceinline__ Row row(int row, int column) const {
     float factor = factor_;
     if constexpr (shape.row_factors)
       if (row < params_.m) factor = multiply(factor, params_.row_factors[row]);
     return {factor, column};
   }
-  __device__ __forceinline__ float operator()(float sum, const Row& row, int offset) const {
+  template <bool plain>
+  __device__ __forceinline__ float value(float sum, const Row& row, int offset) const {
     float value = sum;
     if constexpr (shape.factor || shape.row_factors) value = multiply(value, row.factor);
     if constexpr (shape.bias)

@@ -41,7 +41,7 @@ __device__ __forceinline__ void matmul_simt(const MatmulParams& params, const ty
   const MatmulTile tile = matmul_tile(params, static_cast<int>(block_index()));
   const int first_row = tile.row * config.tile, first_column = tile.column * config.tile;
   const Epilogue epilogue(epilogue_params);
-  if (epilogue.skips(first_row, config.tile)) return;
+  if (epilogue.skips_all() || epilogue.skips(first_row, config.tile)) return;
   const int down = thread_index() / 16, across = thread_index() % 16;
   float sums[each][each];
 #pragma unroll
@@ -72,9 +72,11 @@ __device__ __forceinline__ void matmul_simt(const MatmulParams& params, const ty
   for (int i = 0; i < each; ++i) {
     const int row = first_row + down + 16 * i;
     auto state = epilogue.row(row, first_column + across);
+    const bool plain = Epilogue::has_plain_rows && epilogue.is_plain(state, config.tile - 15);
 #pragma unroll
     for (int j = 0; j < each; ++j) {
-      float value = epilogue(sums[i][j], state, 16 * j);
+      float value = plain ? epilogue.template value<Epilogue::has_plain_rows>(sums[i][j], state, 16 * j)
+                          : epilogue.template value<false>(sums[i][j], state, 16 * j);
       const int column = first_column + across + 16 * j;
       if (!Epilogue::writes || row >= params.m || column >= params.c_columns) continue;
       Out* const place = static_cast<Out*>(params.c) + row * params.c_row_stride + column;

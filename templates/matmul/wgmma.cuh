@@ -6,6 +6,8 @@
 //               under way. Its epilogue goes through shared memory of its own to TMA, warp by warp, and waits for no other
 //               warpgroup: while one is in its epilogue, another multiplies, and the producer fills stages of the next tile.
 //
+// With few tiles, k is split: a tile's parts are computed like tiles, and a second kernel adds them and has the epilogue.
+//
 // Operands are used as they lie in memory: TMA writes 64 elements of the innermost dimension, swizzled, and the descriptors
 // and a bit of the instruction say whether that is k or not.
 //
@@ -42,14 +44,15 @@ __device__ __forceinline__ void matmul_produce(const MatmulWgmmaParams& params, 
   using Tiles = MatmulWgmmaTiles<Out, config>;
   const MatmulPlace<config> place;
   const MatmulBarriers barriers = {shared + Tiles::barriers_at};
-  const int tiles = params.product.m_tiles * params.product.n_tiles, steps = (params.product.k + Tiles::k - 1) / Tiles::k;
+  const MatmulSteps<config> steps(params.product);
   Stage<config.stages> stage;
-  for (int number = place.first(); number < tiles; number += place.step()) {
-    if (place.template skips<Tiles::tile_m>(params.product, epilogue, number)) continue;
-    const MatmulTile tile = place.tile(params.product, number);
+  for (int number = place.first(); number < steps.works; number += place.step()) {
+    if (place.template skips<Tiles::tile_m>(params.product, epilogue, steps.tile_of(number))) continue;
+    const MatmulTile tile = place.tile(params.product, steps.tile_of(number));
     const int row = tile.row * Tiles::tile_m + place.in_n * Tiles::a_share;
     const int column = tile.column * Tiles::tile_n + place.in_m * Tiles::b_share;
-    for (int step = 0; step < steps; ++step) {
+    const int end = steps.end(number);
+    for (int step = steps.begin(number); step < end; ++step) {
       barrier_wait_cluster(barriers.empty(stage.index), stage.parity ^ 1);
       const uint32 full = barriers.full(stage.index), at = shared + stage.index * Tiles::stage_bytes;
       barrier_arrive_expecting(full, Tiles::stage_bytes);
@@ -74,40 +77,99 @@ class MatmulConsumer {
 
   __device__ __forceinline__ void run() {
     const MatmulPlace<config> place;
-    const int tiles = params_.product.m_tiles * params_.product.n_tiles;
-    const int steps = (params_.product.k + Tiles::k - 1) / Tiles::k;
-    for (int number = place.first(); number < tiles; number += place.step()) {
-      if (place.template skips<Tiles::tile_m>(params_.product, epilogue_, number)) continue;
-      const MatmulTile tile = place.tile(params_.product, number);
-      float sums[config.blocks_m][config.tile_n / 2];
+    const MatmulSteps<config> steps(params_.product);
+    for (int number = place.first(); number < steps.works; number += place.step()) {
+      if (place.template skips<Tiles::tile_m>(params_.product, epilogue_, steps.tile_of(number))) continue;
+      const MatmulTile tile = place.tile(params_.product, steps.tile_of(number));
       int released = stage_.index;
-      for (int step = 0; step < steps; ++step) {
-        barrier_wait(barriers_.full(stage_.index), stage_.parity);
-        multiply_stage(sums, step > 0);
-        if (step > 0) {
-          wgmma_wait<1>();
-          release(released);
-        }
-        released = stage_.index;
-        stage_.next();
+      Sums sums;
+      start_products(sums, false);
+      Rows rows;
+      if constexpr (config.splits == 1) load(rows, tile);  // while the first products are under way
+      const int count = steps.end(number) - steps.begin(number);
+      for (int step = 1; step < count; ++step) {
+        const int current = stage_.index;
+        start_products(sums, true);
+        wgmma_wait<1>();
+        release(released);
+        released = current;
       }
-      wait_for_sums(sums);
+      wait_for(sums);
       release(released);
-      write(sums, tile);
+      if constexpr (config.splits == 1)
+        write(sums, rows, tile);
+      else
+        keep(sums, number * Tiles::cluster + place.rank);
     }
     store_wait<0>();
   }
 
+  /// Adds the parts of a tile in their order, and writes it.
+  __device__ __forceinline__ void combine() {
+    const int tiles = params_.product.m_tiles * params_.product.n_tiles * Tiles::cluster;
+    const int number = static_cast<int>(block_index());
+    const MatmulTile tile = MatmulPlace<config>(number % Tiles::cluster).tile(params_.product, number / Tiles::cluster);
+    Rows rows;
+    load(rows, tile);
+    Sums sums;
+#pragma unroll
+    for (int part = 0; part < config.splits; ++part)
+#pragma unroll
+      for (int i = 0; i < config.blocks_m; ++i)
+#pragma unroll
+        for (int j = 0; j < config.tile_n / 2; j += 4) {
+          const Bits<16> four = tunesmith::load<16, LoadHint::no_allocate>(kept(part * tiles + number, i, j));
+#pragma unroll
+          for (int c = 0; c < 4; ++c)
+            sums[i][j + c] = part == 0 ? float_of(four.word[c]) : add(sums[i][j + c], float_of(four.word[c]));
+        }
+    write(sums, rows, tile);
+    store_wait<0>();
+  }
+
  private:
-  __device__ __forceinline__ void wait_for_sums(float (&sums)[config.blocks_m][config.tile_n / 2]) {
+  using Sums = float[config.blocks_m][config.tile_n / 2];
+  /// A lane has two rows of each block of 64.
+  using Rows = typename Epilogue::Row[config.blocks_m][2];
+
+  /// The row of the first sums of a warp.
+  __device__ __forceinline__ int row_of(const MatmulTile& tile, int block) const {
+    return tile.row * Tiles::tile_m + group_ * Tiles::rows + block * 64 + warp_index() % 4 * 16;
+  }
+  __device__ __forceinline__ void load(Rows& rows, const MatmulTile& tile) const {
+#pragma unroll
+    for (int i = 0; i < config.blocks_m; ++i)
+#pragma unroll
+      for (int r = 0; r < 2; ++r)
+        rows[i][r] =
+            epilogue_.row(row_of(tile, i) + lane_index() / 4 + 8 * r, tile.column * Tiles::tile_n + lane_index() % 4 * 2);
+  }
+
+  /// The place of four sums of a part of a tile, next to those of the warpgroups' other threads.
+  __device__ __forceinline__ float* kept(int part, int block, int sum) const {
+    constexpr int threads = 128 * config.consumers, fours = config.tile_n / 8;
+    const int64 number = (int64{part} * config.blocks_m + block) * fours + sum / 4;
+    return reinterpret_cast<float*>(params_.workspace) + (number * threads + group_ * 128 + thread_index() % 128) * 4;
+  }
+  __device__ __forceinline__ void keep(const Sums& sums, int part) const {
+#pragma unroll
+    for (int i = 0; i < config.blocks_m; ++i)
+#pragma unroll
+      for (int j = 0; j < config.tile_n / 2; j += 4)
+        store<16, StoreHint::plain>(kept(part, i, j), Bits<16>{{bits_of(sums[i][j]), bits_of(sums[i][j + 1]),
+                                                                bits_of(sums[i][j + 2]), bits_of(sums[i][j + 3])}});
+  }
+
+  __device__ __forceinline__ void wait_for(Sums& sums) {
     if constexpr (config.blocks_m == 1)
       wgmma_wait<0>(sums[0]);
     else
       wgmma_wait<0>(sums[0], sums[1]);
   }
 
-  /// Starts the products of a stage.
-  __device__ __forceinline__ void multiply_stage(float (&sums)[config.blocks_m][config.tile_n / 2], bool adds) {
+  /// Starts the products of the next stage, when it has arrived.
+  __device__ __forceinline__ void start_products(Sums& sums, bool adds) {
+    barrier_wait(barriers_.full(stage_.index), stage_.parity);
     // A block of a cluster has its rank in its addresses, which descriptors have no room for.
     const uint32 at = (shared_ & 0x3ffffu) + stage_.index * Tiles::stage_bytes;
     const MatrixDescriptor a = matrix_descriptor(at + group_ * Tiles::rows * Tiles::line, 1024);
@@ -127,6 +189,7 @@ class MatmulConsumer {
       }
     }
     wgmma_commit();
+    stage_.next();
   }
 
   /// Tells every block of the cluster that loads for this one that the warp has read a stage.
@@ -139,48 +202,51 @@ class MatmulConsumer {
   }
 
   /// Writes the tile, 16 rows and 128 bytes of columns at a time. Each warp has two such slabs in shared memory.
-  __device__ __forceinline__ void write(float (&sums)[config.blocks_m][config.tile_n / 2], const MatmulTile& tile) {
-    constexpr int columns = Tiles::slab_columns;
-    const int warp = warp_index() % 4, lane = lane_index();
-    const uint32 slabs = shared_ + Tiles::c_at + (group_ * 4 + warp) * (Tiles::slabs * Tiles::slab_bytes);
-    const int first_column = tile.column * Tiles::tile_n;
+  __device__ __forceinline__ void write(const Sums& sums, Rows& rows, const MatmulTile& tile) {
+    constexpr int columns = Tiles::tile_n - 6;  // from a thread's first one to its last one
 #pragma unroll
     for (int i = 0; i < config.blocks_m; ++i) {
-      const int first_row = tile.row * Tiles::tile_m + group_ * Tiles::rows + i * 64 + warp * 16;
-      auto upper = epilogue_.row(first_row + lane / 4, first_column + lane % 4 * 2);
-      auto lower = epilogue_.row(first_row + lane / 4 + 8, first_column + lane % 4 * 2);
+      bool plain = false;
+      if constexpr (Epilogue::has_plain_rows)
+        plain = all_in_warp(epilogue_.is_plain(rows[i][0], columns) && epilogue_.is_plain(rows[i][1], columns));
+      if (Epilogue::has_plain_rows && plain)
+        write_rows<true>(sums[i], rows[i], tile, row_of(tile, i));
+      else
+        write_rows<false>(sums[i], rows[i], tile, row_of(tile, i));
+      epilogue_.template end<4>(rows[i][0], tile.column);
+      epilogue_.template end<4>(rows[i][1], tile.column);
+    }
+  }
+  template <bool plain>
+  __device__ __forceinline__ void write_rows(const float (&sums)[config.tile_n / 2], typename Epilogue::Row (&rows)[2],
+                                             const MatmulTile& tile, int first_row) {
+    constexpr int columns = Tiles::slab_columns;
+    const int warp = warp_index() % 4, lane = lane_index(), first_column = tile.column * Tiles::tile_n;
+    const uint32 slabs = shared_ + Tiles::c_at + (group_ * 4 + warp) * (Tiles::slabs * Tiles::slab_bytes);
 #pragma unroll
-      for (int slab = 0; slab < Tiles::tile_n / columns; ++slab) {
-        float values[columns / 2];
+    for (int slab = 0; slab < Tiles::tile_n / columns; ++slab) {
+      float values[columns / 2];
 #pragma unroll
-        for (int j = 0; j < columns / 2; ++j) {
-          const float sum = sums[i][slab * (columns / 2) + j];
-          const int offset = slab * columns + j / 4 * 8 + j % 2;
-          if (j / 2 % 2 == 0)
-            values[j] = epilogue_(sum, upper, offset);
+      for (int j = 0; j < columns / 2; ++j)
+        values[j] = epilogue_.template value<plain>(sums[slab * (columns / 2) + j], rows[j / 2 % 2],
+                                                    slab * columns + j / 4 * 8 + j % 2);
+      if constexpr (!Epilogue::writes) continue;
+      const uint32 to = slabs + slot_ * Tiles::slab_bytes;
+      slot_ = slot_ + 1 == Tiles::slabs ? 0 : slot_ + 1;   // across tiles, which may have an odd number of slabs
+      if (lane == 0) store_wait_read<Tiles::slabs - 1>();  // the store of this slab before
+      sync_warp();
+      stage(to, lane, values);
+      fence_async_shared();
+      sync_warp();
+      if (lane == 0) {
+        if (first_row < params_.product.m && first_column + slab * columns < params_.product.c_columns) {
+          if constexpr (shape.accumulate)
+            add_tile(params_.c, to, first_column + slab * columns, first_row, 0, 0);
           else
-            values[j] = epilogue_(sum, lower, offset);
+            store_tile(params_.c, to, first_column + slab * columns, first_row, 0, 0);
         }
-        if constexpr (!Epilogue::writes) continue;
-        const uint32 to = slabs + slot_ * Tiles::slab_bytes;
-        slot_ = slot_ + 1 == Tiles::slabs ? 0 : slot_ + 1;   // across tiles, which may have an odd number of slabs
-        if (lane == 0) store_wait_read<Tiles::slabs - 1>();  // the store of this slab before
-        sync_warp();
-        stage(to, lane, values);
-        fence_async_shared();
-        sync_warp();
-        if (lane == 0) {
-          if (first_row < params_.product.m && first_column + slab * columns < params_.product.c_columns) {
-            if constexpr (shape.accumulate)
-              add_tile(params_.c, to, first_column + slab * columns, first_row, 0, 0);
-            else
-              store_tile(params_.c, to, first_column + slab * columns, first_row, 0, 0);
-          }
-          store_commit();
-        }
+        store_commit();
       }
-      epilogue_.template end<4>(upper, tile.column);
-      epilogue_.template end<4>(lower, tile.column);
     }
   }
 
@@ -226,6 +292,8 @@ __device__ __forceinline__ void matmul_wgmma(const MatmulWgmmaParams& params,
   using Tiles = MatmulWgmmaTiles<Out, config>;
   const uint32 shared = shared_address(dynamic_shared());
   const MatmulBarriers barriers = {shared + Tiles::barriers_at};
+  const Epilogue epilogue(epilogue_params);
+  if (epilogue.skips_all()) return;
   if (thread_index() == 0) {
     prefetch_tensor_map(params.a);
     prefetch_tensor_map(params.b);
@@ -241,7 +309,6 @@ __device__ __forceinline__ void matmul_wgmma(const MatmulWgmmaParams& params,
   else
     sync_block();
 
-  const Epilogue epilogue(epilogue_params);
   // Make it visibly uniform within the warp for the compiler.
   const int group = shuffle(warp_index() / 4, 0);
   if (group == 0) {
@@ -256,6 +323,17 @@ __device__ __forceinline__ void matmul_wgmma(const MatmulWgmmaParams& params,
     sync_warp();
     sync_cluster();
   }
+}
+
+/// The second kernel of a product with a split k: a block for each tile, of the consumers' threads.
+template <typename Element, typename Out, const MatmulShape& shape, const MatmulWgmmaConfig& config, typename Epilogue>
+__device__ __forceinline__ void matmul_combine(const MatmulWgmmaParams& params,
+                                               const typename Epilogue::Params& epilogue_params) {
+  using Tiles = MatmulWgmmaTiles<Out, config>;
+  const Epilogue epilogue(epilogue_params);
+  // Its shared memory has slabs of c only.
+  const uint32 shared = shared_address(dynamic_shared()) - Tiles::c_at;
+  MatmulConsumer<Element, Out, shape, config, Epilogue>(params, epilogue, shared, warp_index() / 4).combine();
 }
 
 }  // namespace tunesmith

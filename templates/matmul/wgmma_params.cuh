@@ -11,6 +11,7 @@ namespace tunesmith {
 struct MatmulWgmmaParams {
   MatmulParams product;
   TensorMap a, b, c;
+  unsigned char* workspace;  ///< with a split k: float sums of the parts of the tiles
 };
 
 }  // namespace tunesmith

@@ -17,6 +17,7 @@ struct MatmulWgmmaConfig {
   int stages;     ///< of 64 elements of k
   int cluster_m;  ///< blocks of a cluster that share a tile of B
   int cluster_n;  ///< blocks of a cluster that share a tile of A
+  int splits;     ///< parts of k, which are computed like tiles and added afterwards
 };
 
 template <typename Out, const MatmulWgmmaConfig& config>
@@ -42,14 +43,30 @@ struct MatmulBarriers {
   __device__ __forceinline__ uint32 empty(int stage) const { return base + 16 * stage + 8; }
 };
 
+/// The clusters' works, all tiles of a part of k before the next part's, and their steps of 64 elements of k.
+template <const MatmulWgmmaConfig& config>
+struct MatmulSteps {
+  int tiles, works, all;
+
+  __device__ __forceinline__ explicit MatmulSteps(const MatmulParams& params)
+      : tiles(params.m_tiles * params.n_tiles), works(tiles * config.splits), all((params.k + 63) / 64) {}
+  __device__ __forceinline__ int tile_of(int work) const { return config.splits == 1 ? work : work % tiles; }
+  __device__ __forceinline__ int begin(int work) const {
+    return config.splits == 1 ? 0 : all * (work / tiles) / config.splits;
+  }
+  __device__ __forceinline__ int end(int work) const {
+    return config.splits == 1 ? all : all * (work / tiles + 1) / config.splits;
+  }
+};
+
 /// A block's place in its cluster, and the tiles that the cluster computes.
 template <const MatmulWgmmaConfig& config>
 struct MatmulPlace {
   static constexpr int cluster = config.cluster_m * config.cluster_n;
   int rank, in_m, in_n;
 
-  __device__ __forceinline__ MatmulPlace() {
-    rank = cluster > 1 ? cluster_rank() : 0;
+  __device__ __forceinline__ MatmulPlace() : MatmulPlace(cluster > 1 ? cluster_rank() : 0) {}
+  __device__ __forceinline__ explicit MatmulPlace(int rank_in_cluster) : rank(rank_in_cluster) {
     in_m = rank / config.cluster_n;
     in_n = rank - in_m * config.cluster_n;
   }

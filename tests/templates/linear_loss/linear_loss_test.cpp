@@ -81,14 +81,18 @@ TEST(LinearLossHost, FaultsAreFound) {
                {{"state.sum = add(state.sum, exponential);", "state.sum = add(state.sum, multiply(exponential, 1.0001f));"},
                 {"state.limit = target.counts() ? 0x1.fep+127f : 0.0f;", "state.limit = 0x1.fep+127f;"},
                 {"*origin_of_row = multiply(largest, ExponentScale().high);", "*origin_of_row = origin;"},
-                {"*repeats = 1;", "*repeats = 0;"},
+                {"*repeats = linear_loss_array<int>(params, params.repeats_at)[params.groups] = 1;", ";"},
+                {"*repeats = linear_loss_array<int>(params, params.repeats_at)[params.groups] = 1;", "*repeats = 1;"},
+                {"return state.limit > 0.0f && columns", "return columns"},
+                {"columns <= state.columns && (state.target", "(state.target"},
+                {"(state.target < 0 || state.target >= columns)", "state.target < columns"},
                 {"float of_class = -rest;", "float of_class = -sum;"},
                 {"of_class = fused_multiply_add(sum, divide", "of_class = fused_multiply_add(rest, divide"},
                 {"target.ignored ? 0.0f : target.bad", "target.ignored || target.bad ? 0.0f : target.bad"},
                 {"shape.upstream == Upstream::row ? row : 0", "0"},
                 {"exponential = multiply(exponential, scale_.slope(logit));", "exponential = add(exponential, 0.0f);"},
                 {"fused_multiply_add(exponential, distance, state.weighted)", "add(exponential, state.weighted)"},
-                {"const bool exists = offset < state.columns;", "const bool exists = true;"},
+                {"const bool exists = plain || offset < state.columns;", "const bool exists = true;"},
                 {"rest < of_target ? log_of_one_plus(divide(rest, of_target))", "rest < 0.0f ? 0.0f"}});
 }
 
@@ -99,9 +103,10 @@ TEST(LinearLossHost, FaultsOfTheGradientAreFound) {
                 {"params_.dlse[row]", "params_.dlse[0]"},
                 {"fused_multiply_add(-state.dentropy, params_.entropy[row], state.of_share)", "state.of_share"},
                 {"fused_multiply_add(-state.dentropy, distance, factor)", "factor"},
-                {"if (offset == state.target) gradient = subtract", "if (offset == 0) gradient = subtract"},
+                {"if (!plain && offset == state.target) gradient = subtract", "if (offset == 0) gradient = subtract"},
                 {"multiply(multiply(2.0f, params_.z_factor), state.lse)", "params_.z_factor"},
-                {"offset >= state.columns ? 0.0f", "false ? 0.0f"},
+                {"return state.of_share != 0.0f && columns <= state.columns", "return state.of_share != 0.0f"},
+                {"(!plain && offset >= state.columns)", "false"},
                 {"gradient = gradient == 0.0f ? 0.0f : multiply(gradient, scale_.slope(logit));", ";"}});
 }
 

@@ -45,7 +45,9 @@ inline std::vector<ProductCase> matmul_cases(std::uint64_t seed, int count, int 
     for (const char* option : {"accumulate", "factor", "row_factors", "bias"})
       if (any(0, 2) == 0) fields += product_field(option, 1);
     const std::string simt = i % 4 == 1 ? "variant=simt,tile=32,tile_k=8" : "variant=simt";
-    cases.emplace_back(fields, wgmma ? wgmma_configs[static_cast<std::size_t>(i) / 2 % std::size(wgmma_configs)] : simt);
+    std::string config = wgmma ? wgmma_configs[static_cast<std::size_t>(i) / 2 % std::size(wgmma_configs)] : simt;
+    if (wgmma && i % 3 == 0 && k > 128) config += ",splits=" + std::to_string(any(2, 3));
+    cases.emplace_back(fields, config);
   }
   return cases;
 }
