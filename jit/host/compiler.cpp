@@ -121,7 +121,8 @@ std::string HostCompiler::State::build(std::span<const CompileRequest> requests,
   const std::string output = folder.path() / "output";
   for (const char* word : {assembly ? "-S" : "-shared", "-o", output.c_str()}) words.emplace_back(word);
   words.push_back(folder.path() / files[0].first);
-  if (!assembly) words.emplace_back("-lm");
+  // Without the runtime library of -fsanitize=alignment, whose handler is in tunesmith_kernel_library.h.
+  if (!assembly) words.insert(words.end(), {"-nodefaultlibs", "-lm", "-lc", "-lgcc"});
 
   const int exit_code = host::run_process(words, folder.path() / "log").exit_code;
   log = folder.read("log");

@@ -23,8 +23,9 @@ struct HostDeviceOptions {
 /// Runs kernels on the CPU. Device memory is host memory, and enqueue() returns when the kernel has finished. Thread-safe;
 /// launches may run concurrently.
 ///
-/// Deadlocks, misaligned loads and stores, and too much shared memory throw Error(device_failed); the device remains usable.
-/// Out-of-bounds accesses are not detected; build with AddressSanitizer to find them.
+/// Deadlocks, misaligned addresses, addresses in the other memory (shared or global), and too much shared memory throw
+/// Error(device_failed); the device remains usable. Out-of-bounds accesses are not detected; build with AddressSanitizer to
+/// find them.
 class HostDevice final : public Device {
  public:
   /// Creates the device. Throws Error(invalid_argument) if stack_bytes is out of range.

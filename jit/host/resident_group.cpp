@@ -9,6 +9,15 @@
 #include "tunesmith/error.h"
 
 namespace tunesmith::host {
+namespace {
+
+std::string hex(const void* address) {
+  char text[2 + 2 * sizeof address + 1];
+  std::snprintf(text, sizeof text, "%p", address);
+  return text;
+}
+
+}  // namespace
 
 const abi::Services& ResidentGroup::services() noexcept {
   static constexpr abi::Services table = {
@@ -22,6 +31,8 @@ const abi::Services& ResidentGroup::services() noexcept {
       .static_shared = &static_shared,
       .shared_of_rank = &shared_of_rank,
       .misaligned = &misaligned,
+      .misaligned_object = &misaligned_object,
+      .in_other_memory = &in_other_memory,
       .async_copy = &async_copy,
       .async_copy_commit = &async_copy_commit,
       .async_copy_wait = &async_copy_wait,
@@ -127,6 +138,8 @@ void ResidentGroup::start_fibers(const std::vector<Dim3>& blocks) {
         fiber.cluster_rank = static_cast<int>(block % cluster_blocks_);
         fiber.cluster_size = static_cast<int>(cluster_blocks_);
         fiber.grid_blocks = static_cast<long long>(shape_.grid.count());
+        fiber.shared_begin = reinterpret_cast<std::uintptr_t>(shared_.begin());
+        fiber.shared_bytes = shared_.bytes();
         fiber.group = this;
         fiber.warp_state = &warp;
         fiber.block = static_cast<std::uint32_t>(block);
@@ -315,12 +328,32 @@ void* ResidentGroup::shared_of_rank(abi::Thread& thread, void* object, int rank)
   return twin;
 }
 
+// Messages are complete before stop(), which abandons the stack.
+
 void ResidentGroup::misaligned(abi::Thread& thread, const char* access, const void* address, int bytes) {
   Fiber& fiber = fiber_of(thread);
-  char hex[2 + 2 * sizeof address + 1];
-  std::snprintf(hex, sizeof hex, "%p", address);
-  fiber.group->failure_ = fiber.group->describe(fiber) + ": misaligned " + access + " " + hex + "; the address must be a" +
-                          " multiple of " + std::to_string(bytes);
+  fiber.group->failure_ = fiber.group->describe(fiber) + ": misaligned " + access + " " + hex(address) +
+                          "; the address must be a multiple of " + std::to_string(bytes);
+  fiber.group->stop(fiber);
+}
+
+void ResidentGroup::misaligned_object(abi::Thread& thread, const char* type, const char* file, unsigned line,
+                                      const void* address, int bytes) {
+  Fiber& fiber = fiber_of(thread);
+  fiber.group->failure_ = fiber.group->describe(fiber) + ": misaligned access to " + type + " at " + hex(address) + " in " +
+                          file + ":" + std::to_string(line) + "; the address must be a multiple of " + std::to_string(bytes);
+  fiber.group->stop(fiber);
+}
+
+void ResidentGroup::in_other_memory(abi::Thread& thread, const char* access, const void* address) {
+  Fiber& fiber = fiber_of(thread);
+  const auto place = reinterpret_cast<std::uintptr_t>(address);
+  const auto on_stack = (place ^ reinterpret_cast<std::uintptr_t>(&fiber)) >> fiber.group->stacks_.shift() == 0;
+  const bool shared = place - fiber.shared_begin < fiber.shared_bytes;
+  fiber.group->failure_ = fiber.group->describe(fiber) + ": " + access + " " + hex(address) +
+                          (shared     ? ", which is in shared memory; the instruction is for global memory"
+                           : on_stack ? ", which is a local variable; the instruction is for global memory"
+                                      : ", which is not in shared memory");
   fiber.group->stop(fiber);
 }
 

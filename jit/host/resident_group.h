@@ -192,6 +192,9 @@ class ResidentGroup {
   static void* static_shared(abi::Thread& thread, const void* key, unsigned long long bytes, unsigned long long alignment);
   static void* shared_of_rank(abi::Thread& thread, void* object, int rank);
   static void misaligned(abi::Thread& thread, const char* access, const void* address, int bytes);
+  static void misaligned_object(abi::Thread& thread, const char* type, const char* file, unsigned line, const void* address,
+                                int bytes);
+  static void in_other_memory(abi::Thread& thread, const char* access, const void* address);
   static void async_copy(abi::Thread& thread, void* shared, const void* data, unsigned bytes);
   static void async_copy_commit(abi::Thread& thread);
   static void async_copy_wait(abi::Thread& thread, unsigned pending);

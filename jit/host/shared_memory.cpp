@@ -16,45 +16,48 @@ constexpr std::size_t default_alignment = 16;  // of dynamic memory otherwise
 constexpr std::size_t alignment_threshold = 48 << 10;
 constexpr std::size_t guard_bytes = 4 << 10;  // after dynamic memory: all 0xFF unless a kernel writes there
 
-unsigned char* allocate(std::size_t bytes) {
-  void* memory = nullptr;
-  if (posix_memalign(&memory, base_alignment, bytes) != 0)
-    throw Error(ErrorCode::out_of_memory, "cannot allocate ", bytes, " bytes of shared memory for a block");
-  return static_cast<unsigned char*>(memory);
-}
-
 }  // namespace
 
-SharedMemory::~SharedMemory() { release_blocks(); }
+SharedMemory::~SharedMemory() { release(); }
 
-void SharedMemory::release_blocks() noexcept {
-  for (const Block& block : blocks_) {
-    if (block.statics != nullptr) unpoison(block.statics, arena_bytes);
-    if (block.dynamic_allocation != nullptr) unpoison(block.dynamic_allocation, block.dynamic_end + guard_bytes);
-    std::free(block.statics);
-    std::free(block.dynamic_allocation);
-  }
+void SharedMemory::release() noexcept {
+  if (memory_ != nullptr) unpoison(memory_, bytes_);
+  std::free(memory_);
+  memory_ = nullptr;
+  bytes_ = 0;
   blocks_.clear();
 }
 
-void SharedMemory::add_block() {
-  Block& block = blocks_.emplace_back();
-  block.statics = allocate(arena_bytes);
+void SharedMemory::allocate(std::size_t blocks) {
+  release();
   // An alignment of exactly 16 exposes kernels that rely on more.
   const std::size_t offset = dynamic_bytes_ > alignment_threshold ? 0 : default_alignment;
-  block.dynamic_allocation = allocate(offset + dynamic_bytes_ + guard_bytes);
-  block.dynamic = block.dynamic_allocation + offset;
-  block.dynamic_begin = offset;
-  block.dynamic_end = offset + dynamic_bytes_;
-  std::memset(block.dynamic_allocation + block.dynamic_end, 0xff, guard_bytes);
-  poison(block.dynamic_allocation, offset);
-  poison(block.dynamic_allocation + block.dynamic_end, guard_bytes);
+  const std::size_t distance =
+      (arena_bytes + offset + dynamic_bytes_ + guard_bytes + base_alignment - 1) / base_alignment * base_alignment;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, base_alignment, blocks * distance) != 0)
+    throw Error(ErrorCode::out_of_memory, "cannot allocate ", distance, " bytes of shared memory for each of ", blocks,
+                " blocks");
+  memory_ = static_cast<unsigned char*>(memory);
+  bytes_ = blocks * distance;
+  for (std::size_t i = 0; i < blocks; ++i) {
+    Block& block = blocks_.emplace_back();
+    block.statics = memory_ + i * distance;
+    block.dynamic_allocation = block.statics + arena_bytes;
+    block.dynamic = block.dynamic_allocation + offset;
+    block.dynamic_begin = offset;
+    block.dynamic_end = offset + dynamic_bytes_;
+    std::memset(block.dynamic_allocation + block.dynamic_end, 0xff, guard_bytes);
+    poison(block.dynamic_allocation, offset);
+    poison(block.dynamic_allocation + block.dynamic_end, guard_bytes);
+  }
 }
 
 void SharedMemory::prepare(std::size_t blocks, std::size_t dynamic_bytes) {
-  if (dynamic_bytes != dynamic_bytes_) release_blocks();
-  dynamic_bytes_ = dynamic_bytes;
-  while (blocks_.size() < blocks) add_block();
+  if (dynamic_bytes != dynamic_bytes_ || blocks > blocks_.size()) {
+    dynamic_bytes_ = dynamic_bytes;
+    allocate(blocks);
+  }
   for (const Block& block : blocks_) poison(block.statics, arena_bytes);
   objects_.clear();
   static_bytes_ = static_end_ = 0;

@@ -32,6 +32,9 @@ class SharedMemory {
   /// Returns the static object of `key`; nullptr if the kernel's static shared memory exceeds max_static_bytes.
   void* static_object(std::size_t block, const void* key, std::size_t bytes, std::size_t alignment);
   unsigned char* dynamic(std::size_t block) const noexcept { return blocks_[block].dynamic; }
+  /// The memory of all blocks, with gaps between them.
+  const unsigned char* begin() const noexcept { return memory_; }
+  std::size_t bytes() const noexcept { return bytes_; }
   bool contains(std::size_t block, const void* address, std::size_t bytes) const noexcept;
   /// Returns the address in block `to` that corresponds to `object` in block `from`; nullptr if `object` is not in `from`.
   void* twin(void* object, std::size_t from, std::size_t to) const noexcept;
@@ -64,11 +67,13 @@ class SharedMemory {
     std::size_t offset, bytes;
   };
 
-  void add_block();
-  void release_blocks() noexcept;
+  void allocate(std::size_t blocks);
+  void release() noexcept;
   std::size_t statics_at() const noexcept;  // in the window
   unsigned char* static_at(std::size_t block, std::uint32_t address, std::size_t bytes) const noexcept;
 
+  unsigned char* memory_ = nullptr;  // of all blocks
+  std::size_t bytes_ = 0;
   std::vector<Block> blocks_;
   std::vector<StaticObject> objects_;
   std::size_t static_bytes_ = 0;  // of the objects themselves

@@ -53,7 +53,7 @@ __device__ __forceinline__ void load_tile(uint32 to, const Map& map, uint32 barr
 }
 template <typename Hint>
 __device__ __forceinline__ void copy_bulk(uint32 to, const void* from, int bytes, uint32 barrier, Hint) {
-  host::check_aligned("copy_bulk from", from, 16);
+  host::check_global("copy_bulk from", from, 16);
   host::services().bulk_copy(host::self(), to, from, static_cast<uint32>(bytes), barrier);
 }
 __device__ __forceinline__ void fence_async_shared() {}
@@ -75,12 +75,12 @@ __device__ __forceinline__ void add_tile(const Map& map, uint32 from, int x0, in
 }
 template <typename Hint>
 __device__ __forceinline__ void reduce_add_bulk(float* to, uint32 from, int bytes, Hint) {
-  host::check_aligned("reduce_add_bulk to", to, 16);
+  host::check_global("reduce_add_bulk to", to, 16);
   host::services().bulk_store(host::self(), to, from, static_cast<uint32>(bytes), true);
 }
 template <typename Hint>
 __device__ __forceinline__ void store_or_add_bulk(float* to, uint32 from, int bytes, Hint, bool stores) {
-  host::check_aligned("store_or_add_bulk to", to, 16);
+  host::check_global("store_or_add_bulk to", to, 16);
   host::services().bulk_store(host::self(), to, from, static_cast<uint32>(bytes), !stores);
 }
 __device__ __forceinline__ void store_commit() { host::services().store_commit(host::self()); }
@@ -117,14 +117,20 @@ __device__ __forceinline__ int count_bits(uint32 bits) { return __builtin_popcou
 
 __device__ __forceinline__ int64 grid_blocks() { return host::self().grid_blocks; }
 __device__ __forceinline__ uint32 atomic_add(uint32* word, uint32 value) {
+  host::check_global("atomic_add to", word, 4);
   return __atomic_fetch_add(word, value, __ATOMIC_RELAXED);
 }
 __device__ __forceinline__ uint32 atomic_add_in_order(uint32* word, uint32 value) {
+  host::check_global("atomic_add_in_order to", word, 4);
   return __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL);
 }
 __device__ __forceinline__ void add_relaxed(uint32* word, uint32 value) { atomic_add(word, value); }
-__device__ __forceinline__ uint32 load_relaxed(const uint32* word) { return __atomic_load_n(word, __ATOMIC_RELAXED); }
+__device__ __forceinline__ uint32 load_relaxed(const uint32* word) {
+  host::check_global("load_relaxed from", word, 4);
+  return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
 __device__ __forceinline__ uint32 atomic_cas(uint32* word, uint32 expected, uint32 desired) {
+  host::check_global("atomic_cas of", word, 4);
   __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
   return expected;
 }
@@ -134,7 +140,7 @@ __device__ __forceinline__ void wait_for_count(const uint32* counter, uint32 cou
 }
 __device__ __forceinline__ void fence_gpu() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 __device__ __forceinline__ void reduce_add(float* to, const float* values) {
-  host::check_aligned("reduce_add to", to, 16);
+  host::check_global("reduce_add to", to, 16);
   host::services().add_floats(to, values, 4);
 }
 

@@ -5,7 +5,7 @@
 
 namespace tunesmith_host_abi {
 
-constexpr unsigned version = 5;
+constexpr unsigned version = 6;
 
 /// Collective operations of a warp; all lanes must call the same one.
 enum class Collective : unsigned {
@@ -43,6 +43,7 @@ struct Thread {
   int cluster_rank;
   int cluster_size;
   long long grid_blocks;
+  unsigned long long shared_begin, shared_bytes;  ///< contain the shared memory of all blocks that are resident together
 };
 
 /// One thread's part of a warpgroup's product (wgmma): two rows of d (64 x n) = A (64 x 16) B (16 x n) [+ d].
@@ -70,6 +71,10 @@ struct Services {
   void* (*static_shared)(Thread&, const void* key, unsigned long long bytes, unsigned long long alignment);
   void* (*shared_of_rank)(Thread&, void* object, int rank);
   void (*misaligned)(Thread&, const char* access, const void* address, int bytes);
+  /// The same for an access of the source's own; `type`: quoted.
+  void (*misaligned_object)(Thread&, const char* type, const char* file, unsigned line, const void* address, int bytes);
+  /// Access to global memory of an address in shared memory or on the thread's stack, or the reverse.
+  void (*in_other_memory)(Thread&, const char* access, const void* address);
   /// Copies `bytes` (at most 16) from `data` to shared memory. Reads `data` at once and fills the destination with 0xFF
   /// until this thread waits for the copy's group. A thread must not return before it has waited.
   void (*async_copy)(Thread&, void* shared, const void* data, unsigned bytes);

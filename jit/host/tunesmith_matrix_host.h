@@ -60,7 +60,7 @@ __device__ __forceinline__ void multiply_accumulate_16x8x16<bf16>(float (&d)[4],
 __device__ inline void load_matrix_x4(uint32 (&r)[4], const void* shared_row, int offset = 0) {
   constexpr auto collective = tunesmith_host_abi::Collective::load_matrix_x4;
   shared_row = static_cast<const char*>(shared_row) + offset;
-  host::check_aligned("load_matrix_x4 from", shared_row, 16);
+  host::check_shared("load_matrix_x4 from", shared_row, 16);
   const int lane = tunesmith_host_abi::current_thread().lane;
   const int row = lane / 4, word = lane % 4;
   uint64 halves[2];
@@ -74,7 +74,7 @@ __device__ inline void load_matrix_x4(uint32 (&r)[4], const void* shared_row, in
 __device__ inline void load_matrix_x4_transposed(uint32 (&r)[4], const void* shared_row, int offset = 0) {
   constexpr auto collective = tunesmith_host_abi::Collective::load_matrix_x4_transposed;
   shared_row = static_cast<const char*>(shared_row) + offset;
-  host::check_aligned("load_matrix_x4_transposed from", shared_row, 16);
+  host::check_shared("load_matrix_x4_transposed from", shared_row, 16);
   const int lane = tunesmith_host_abi::current_thread().lane;
   const int row = lane % 4 * 2, element = lane / 4;
   uint64 halves[2];
@@ -93,7 +93,7 @@ __device__ inline void load_matrix_x4_transposed(uint32 (&r)[4], const void* sha
 /// Stores four matrices; each lane writes the row whose address it passes.
 __device__ inline void store_matrix_x4(void* shared_row, const uint32 (&r)[4]) {
   constexpr auto collective = tunesmith_host_abi::Collective::store_matrix_x4;
-  host::check_aligned("store_matrix_x4 to", shared_row, 16);
+  host::check_shared("store_matrix_x4 to", shared_row, 16);
   const int lane = tunesmith_host_abi::current_thread().lane;
   const int matrix = lane / 8, row = lane % 8;
   uint32 words[4] = {};
@@ -111,7 +111,10 @@ __device__ __forceinline__ void async_copy_16(void* shared, const void* global, 
   host::check_aligned("async_copy_16 to", shared, 16);
   host::check_aligned("async_copy_16 from", global, 16);
   Bits<16> bits{};
-  if (there) __builtin_memcpy(&bits, global, sizeof bits);
+  if (there) {
+    host::check_global("async_copy_16 from", global);
+    __builtin_memcpy(&bits, global, sizeof bits);
+  }
   tunesmith_host_abi::services->async_copy(tunesmith_host_abi::current_thread(), shared, &bits, sizeof bits);
 }
 __device__ __forceinline__ void async_copy_16(void* shared, int offset, const void* global, bool there) {

@@ -19,6 +19,35 @@ __device__ __forceinline__ int multiprocessors() { return 1; }
 __device__ __forceinline__ int lane_index() { return thread_index() & 31; }
 __device__ __forceinline__ int warp_index() { return thread_index() >> 5; }
 
+// ---- Checks of addresses ------------------------------------------------------------------------------------------------
+
+namespace host {
+__device__ __forceinline__ void check_aligned(const char* access, const void* address, int bytes) {
+  if ((reinterpret_cast<uint64>(address) & static_cast<uint64>(bytes - 1)) != 0)
+    tunesmith_host_abi::services->misaligned(tunesmith_host_abi::current_thread(), access, address, bytes);
+}
+__device__ __forceinline__ bool in_shared(const tunesmith_host_abi::Thread& thread, const void* address) {
+  return reinterpret_cast<uint64>(address) - thread.shared_begin < thread.shared_bytes;
+}
+/// Fails if an address of an instruction for global memory is in shared memory or on this thread's stack.
+__device__ __forceinline__ void check_global(const char* access, const void* address) {
+  tunesmith_host_abi::Thread& thread = tunesmith_host_abi::current_thread();
+  const uint64 from_stack = reinterpret_cast<uint64>(address) ^ reinterpret_cast<uint64>(&thread);
+  if (in_shared(thread, address) || from_stack >> tunesmith_host_abi::stack_shift == 0)
+    tunesmith_host_abi::services->in_other_memory(thread, access, address);
+}
+__device__ __forceinline__ void check_global(const char* access, const void* address, int bytes) {
+  check_aligned(access, address, bytes);
+  check_global(access, address);
+}
+/// Fails if an address of an instruction for shared memory is elsewhere.
+__device__ __forceinline__ void check_shared(const char* access, const void* address, int bytes) {
+  check_aligned(access, address, bytes);
+  tunesmith_host_abi::Thread& thread = tunesmith_host_abi::current_thread();
+  if (!in_shared(thread, address)) tunesmith_host_abi::services->in_other_memory(thread, access, address);
+}
+}  // namespace host
+
 // ---- Warps and blocks -------------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ void sync_block() {
@@ -42,6 +71,7 @@ __device__ __forceinline__ void wait_nanoseconds(int) {}
 /// Reads the first and the last byte, so that the address sanitizer checks the range.
 template <LoadHint hint>
 __device__ __forceinline__ void prefetch_to_l2(const void* first, int64 bytes) {
+  host::check_global("prefetch of", first);
   const auto* const range = static_cast<const volatile unsigned char*>(first);
   static_cast<void>(range[0]);
   static_cast<void>(range[bytes - 1]);
@@ -124,22 +154,15 @@ __device__ __forceinline__ T* shared_of_rank(T* object, int rank) {
 }
 #endif
 
-namespace host {
-__device__ __forceinline__ void check_aligned(const char* access, const void* address, int bytes) {
-  if ((reinterpret_cast<uint64>(address) & static_cast<uint64>(bytes - 1)) != 0)
-    tunesmith_host_abi::services->misaligned(tunesmith_host_abi::current_thread(), access, address, bytes);
-}
-}  // namespace host
-
 // ---- Cooperative launches -----------------------------------------------------------------------------------------------
 
 __device__ __forceinline__ void publish(uint64* word, uint32 tag, uint32 value) {
-  host::check_aligned("publish to", word, 8);
+  host::check_global("publish to", word, 8);
   __atomic_store_n(word, static_cast<uint64>(tag) << 32 | value, __ATOMIC_RELAXED);
 }
 /// Runs other fibers until the word has the tag; an error if no fiber remains that could publish it.
 __device__ __forceinline__ uint32 await(const uint64* word, uint32 tag) {
-  host::check_aligned("await of", word, 8);
+  host::check_global("await of", word, 8);
   uint64 found = __atomic_load_n(word, __ATOMIC_RELAXED);
   while (static_cast<uint32>(found >> 32) != tag) {
     tunesmith_host_abi::services->await(tunesmith_host_abi::current_thread(), word, tag);
@@ -152,7 +175,7 @@ __device__ __forceinline__ void await_each(const uint64* word, int distance, uin
   for (int i = 0; i < count; ++i) values[i] = await(word + i * distance, tag);
 }
 __device__ __forceinline__ uint32 tag_of(const uint64* word) {
-  host::check_aligned("tag_of", word, 8);
+  host::check_global("tag_of", word, 8);
   return static_cast<uint32>(__atomic_load_n(word, __ATOMIC_RELAXED) >> 32);
 }
 
@@ -162,7 +185,7 @@ template <int bytes, LoadHint hint>
 __device__ __forceinline__ Bits<bytes> load(const void* address) {
   static_assert(TUNESMITH_SM >= 800 || (hint != LoadHint::evict_first && hint != LoadHint::evict_last),
                 "this architecture has no L2 eviction policies (sm_80 and later have)");
-  host::check_aligned("load from", address, bytes);
+  host::check_global("load from", address, bytes);
   Bits<bytes> bits;
   __builtin_memcpy(&bits, address, sizeof bits);
   return bits;
@@ -177,7 +200,7 @@ template <int bytes, StoreHint hint>
 __device__ __forceinline__ void store(void* address, Bits<bytes> bits) {
   static_assert(TUNESMITH_SM >= 800 || hint != StoreHint::evict_first,
                 "this architecture has no L2 eviction policies (sm_80 and later have)");
-  host::check_aligned("store to", address, bytes);
+  host::check_global("store to", address, bytes);
   __builtin_memcpy(address, &bits, sizeof bits);
 }
 
@@ -192,7 +215,7 @@ template <int bytes>
 __device__ __forceinline__ void async_copy(void* shared, const void* global) {
   static_assert(bytes == 4 || bytes == 8 || bytes == 16, "cp.async moves 4, 8 or 16 bytes");
   host::check_aligned("async_copy to", shared, bytes);
-  host::check_aligned("async_copy from", global, bytes);
+  host::check_global("async_copy from", global, bytes);
   Bits<bytes> bits;
   __builtin_memcpy(&bits, global, sizeof bits);
   tunesmith_host_abi::services->async_copy(tunesmith_host_abi::current_thread(), shared, &bits, sizeof bits);

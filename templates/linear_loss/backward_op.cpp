@@ -115,7 +115,7 @@ CheckResult ParsedLinearLossBackward::check(std::span<const HostArray> arrays, s
       const double found = read_element(p_.dtype, dlogits.data, t * stride + c);
       const std::string what = "dlogits[" + std::to_string(t) + "][" + std::to_string(c) + "]";
       if (c >= p_.vocab_size || (dloss == 0 && dlse == 0 && dentropy == 0)) {
-        comparison.compare(what, found, 0, 0);
+        comparison.compare(what, p_.dtype, found, 0, 0);
         continue;
       }
       const auto at = static_cast<std::size_t>(c);
@@ -127,15 +127,20 @@ CheckResult ParsedLinearLossBackward::check(std::span<const HostArray> arrays, s
       const double factors = std::fabs(dloss) * (1 + std::fabs(z_slope)) + std::fabs(dlse) +
                              std::fabs(dentropy) * (std::fabs(distance) + std::fabs(entropy));
       if (!std::isfinite(factors)) {  // infinite, NaN, or of a p or derivative that is rounded to 0
-        if (std::isfinite(found) && std::min(p, derivative / p_.scale) > 0x1p-20) comparison.compare(what, found, NAN, 0);
+        if (std::isfinite(found) && std::min(p, derivative / p_.scale) > 0x1p-20)
+          comparison.compare(what, p_.dtype, found, NAN, 0);
         continue;
       }
       const double terms = p * factors;
       const double error = token.error_of_exponential() + (std::fabs(lse) + std::fabs(logit)) * 0x1p-23;
       const double rounding = 0.51 * spacing(p_.dtype, gradient * derivative);
       const double denormal = 0x1p-148 * (1 + p_.scale);  // two roundings of a gradient before the derivative, and one after
+      // With an lse far below the logit, p and its product with the factors overflow before the derivative or a factor below
+      // 1 brings them back.
+      const double largest = std::max(p, terms) * (1 + error + 0x1p-20);
+      if (largest > largest_number(DType::f32) && !std::isfinite(found)) continue;
       comparison.compare(
-          what, found, gradient * derivative,
+          what, p_.dtype, found, gradient * derivative,
           rounding + denormal +
               (factors * 0x1p-125 + terms * (error + 0x1p-21) + p * std::fabs(dentropy) * error) * derivative +
               (terms + std::fabs(gradient)) * token.slope_errors[at] + std::fabs(gradient) * derivative * 0x1p-22);

@@ -26,7 +26,7 @@ CheckResult ParsedLinearLoss::check(std::span<const HostArray> arrays, std::int6
 
   linear_loss::Comparison comparison(product(), max_rows);
   const auto compare = [&](const std::string& what, double found, double expected, double allowed) {
-    comparison.compare(what, found, expected, allowed);
+    comparison.compare(what, DType::f32, found, expected, allowed);
   };
   for (std::int64_t i = 0; i < comparison.tokens(); ++i) {
     const std::int64_t t = comparison.token(i);
@@ -69,8 +69,8 @@ CheckResult ParsedLinearLoss::check(std::span<const HostArray> arrays, std::int6
     if (counts && !(std::isfinite(lse) && std::isfinite(upstream))) continue;
     for (std::int64_t j = 0; j < k; ++j) {
       const double expected = factor != 0 ? factor * read_element(p_.dtype, hidden.data, t * k + j) : 0;
-      compare(at("scaled_hidden"), read_element(p_.dtype, scaled->data, t * k + j), expected,
-              0.51 * spacing(p_.dtype, expected));
+      comparison.compare(at("scaled_hidden"), p_.dtype, read_element(p_.dtype, scaled->data, t * k + j), expected,
+                         0.51 * spacing(p_.dtype, expected));
     }
     const double slope = 1 + 2 * p_.z_loss * lse;
     const double rounding = p_.dtype == DType::f32 ? 0x1p-22 : 0x1.01p-8;

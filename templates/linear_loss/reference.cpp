@@ -94,9 +94,9 @@ std::int64_t Comparison::token(std::int64_t i) const {
   return result_.checked_rows > 1 ? (result_.total_rows - 1) * i / (result_.checked_rows - 1) : 0;
 }
 
-void Comparison::compare(const std::string& what, double found, double expected, double allowed) {
+void Comparison::compare(const std::string& what, DType dtype, double found, double expected, double allowed) {
   const double error = std::isnan(expected) ? (std::isnan(found) ? 0 : INFINITY) : std::fabs(found - expected) / allowed;
-  const bool overflows = std::fabs(expected) >= 0x1.ffp127 && found == std::copysign(INFINITY, expected);
+  const bool overflows = std::fabs(expected) + allowed > largest_number(dtype) && found == std::copysign(INFINITY, expected);
   if (found == expected || overflows || error <= 1) {
     result_.max_error = std::max(result_.max_error, found == expected || overflows ? 0.0 : error);
   } else if (result_.first_failure.empty()) {

@@ -53,7 +53,8 @@ class Comparison {
   /// Returns the i-th checked token.
   std::int64_t token(std::int64_t i) const;
   std::int64_t tokens() const noexcept { return result_.checked_rows; }
-  void compare(const std::string& what, double found, double expected, double allowed);
+  /// `dtype`: of the result, which is infinite if the error or the rounding takes it beyond the largest number.
+  void compare(const std::string& what, DType dtype, double found, double expected, double allowed);
   CheckResult result() const;
 
  private:

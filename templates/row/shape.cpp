@@ -44,7 +44,7 @@ bool Shape::offsets_agree(std::int64_t vector) const noexcept {
     if (!agrees(in[static_cast<std::size_t>(i)], input_dtype(i), false)) return false;
   for (int i = 0; i < more_outputs; ++i)
     if (!agrees(more_out[static_cast<std::size_t>(i)], more_output_dtype(i), false)) return false;
-  return agrees(out, out.dtype.value_or(output), in_place);
+  return agrees(out, out.dtype.value_or(output), in_place && !out_is_apart);
 }
 
 int Shape::line_of(const Access& access) const noexcept {

@@ -40,9 +40,10 @@ struct Shape {
   std::array<Rows, 3> more_out{};
   ProgramCost cost{};            ///< of a composed program: `input` and `output` are the widest dtypes
   bool computes_in_f64 = false;  ///< an array is of f64, which may be any
-  bool in_place = false;
-  int staged_rows = 0;  ///< rows of a block whose rows pass through shared memory; 0: none
-  int widest = 16;      ///< maximum elements per vector, which a configuration chooses for rows that are not vector-aligned
+  bool in_place = false;         ///< an output overwrites an input
+  bool out_is_apart = false;     ///< in_place, but `out` does not overwrite in[0]
+  int staged_rows = 0;           ///< rows of a block whose rows pass through shared memory; 0: none
+  int widest = 16;  ///< maximum elements per vector, which a configuration chooses for rows that are not vector-aligned
   Options options;
 
   /// Returns whether a kernel of its own reads two arrays.

@@ -92,6 +92,13 @@ row::Shape shape_of(const RowProgramProblem& problem, const Program& program) {
   shape.cols = problem.cols;
   shape = row::without_empty_rows(shape, std::max(program.group, 1));
   shape.in_place = !problem.in_place.empty();
+  const auto first_full = [](const auto& arrays) -> std::string {
+    const auto found = std::ranges::find(arrays, Kind::full, [](const auto& array) { return array.kind; });
+    return found == arrays.end() ? "" : found->name;
+  };
+  shape.out_is_apart = std::ranges::none_of(problem.in_place, [&](const RowProgramInPlace& pair) {
+    return pair.output == first_full(program.outputs) && pair.input == first_full(program.inputs);
+  });
   shape.cost.reduces = program.stages > 0;
   std::vector<row::Rows> inputs, outputs;
   for (const Input& input : program.inputs)

@@ -20,12 +20,14 @@ constexpr int tries_for_same_source = 16, max_of_same_source = 4;
 }  // namespace
 
 Runner::Runner(const std::string& device, SourceChange mutation) : mutation_(std::move(mutation)) {
-  EngineOptions options = EngineOptions::from_environment();
-  if (device == "host")
+  if (device == "host") {
     device_ = std::make_shared<HostDevice>(HostDeviceOptions{.workers = 1, .compiler = {}});
-  else
+    compiler_ = std::make_shared<HostCompiler>(
+        HostCompilerOptions{.compiler = {}, .extra_flags = {"-fsanitize=alignment"}, .dump_folder = {}});
+  } else {
     device_ = open_device(device);
-  compiler_ = open_compiler(device_->info().kind, options);
+    compiler_ = open_compiler(device_->info().kind, EngineOptions::from_environment());
+  }
 }
 Runner::~Runner() = default;
 

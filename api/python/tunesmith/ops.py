@@ -273,7 +273,7 @@ def _infer(name: str, arrays: Mapping[str, Any], given: Mapping[str, Any]) -> _c
         info = _find(name, fields, array)
         if info is None:
             raise InvalidArgument(f"{name} has no array '{array}'")
-        if not info.present:
+        if not info.present and not _is_enabled(name, fields, array, layout["shape"]):
             # Not a number, which would be a guess.
             ways = [way for way in enabling(name).get(array, ()) if way[0] not in fields and type(way[1]) is not int]
             if len(ways) != 1:
@@ -298,6 +298,12 @@ def _infer(name: str, arrays: Mapping[str, Any], given: Mapping[str, Any]) -> _c
     for array, layout in layouts.items():
         _set_strides(name, fields, array, layout)
     return _core.Problem(name, **fields)
+
+
+def _is_enabled(name: str, fields: Mapping[str, _Value], array: str, shape: Sequence[int]) -> bool:
+    """Whether the extents of an array, such as its heads, enable it."""
+    info = _find(name, {**fields, **_core.infer_fields(name, dict(fields), array, shape)}, array)
+    return info is not None and info.present
 
 
 def _require_inputs(name: str, fields: dict[str, _Value], given: Mapping[str, Any]) -> None:

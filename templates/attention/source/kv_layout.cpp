@@ -158,7 +158,6 @@ void fill_unused_positions(const Settings& settings, Side side, std::span<const 
   const Sequences sequences(settings, arrays);
   const HostArray& array = arrays[static_cast<std::size_t>(side)];
   const Extents extent = settings.extents(side);
-  // By entry and position, which a stride of 0 may map to the same elements.
   std::vector<bool> used(static_cast<std::size_t>(extent.entries * extent.rows));
   for (std::int64_t b = 0; b < settings.batch; ++b)
     for (std::int64_t j = 0; j < sequences.bounds(b).keys; ++j) {
@@ -166,11 +165,18 @@ void fill_unused_positions(const Settings& settings, Side side, std::span<const 
       const std::int64_t entry = paged ? sequences.page(b, j / settings.page_size) : b;
       used[static_cast<std::size_t>(entry * extent.rows + (paged ? j % settings.page_size : j))] = true;
     }
+  const auto is_used = [&](std::int64_t entry, std::int64_t position) -> bool {
+    return used[static_cast<std::size_t>(entry * extent.rows + position)];
+  };
   const auto fill = [&](const HostArray& of, const Tensor& tensor, std::int64_t width) {
-    if (settings.broadcasts(side, tensor)) return;
+    // Strides may map used and unused positions to the same elements.
+    std::vector<bool> kept(static_cast<std::size_t>(of.info.extent_bytes() / size_of(of.info.dtype)));
     over_positions(settings, side, tensor, [&](std::int64_t entry, std::int64_t position, std::int64_t, std::int64_t at) {
-      if (used[static_cast<std::size_t>(entry * extent.rows + position)]) return;
-      for (std::int64_t c = 0; c < width; ++c) write_element(of.info.dtype, of.data, at + c, NAN);
+      if (is_used(entry, position)) std::fill_n(kept.begin() + at, width, true);
+    });
+    over_positions(settings, side, tensor, [&](std::int64_t entry, std::int64_t position, std::int64_t, std::int64_t at) {
+      for (std::int64_t e = at; e < at + width && !is_used(entry, position); ++e)
+        if (!kept[static_cast<std::size_t>(e)]) write_element(of.info.dtype, of.data, e, NAN);
     });
   };
   fill(array, settings.tensor(side), extent.width);

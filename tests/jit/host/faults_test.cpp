@@ -94,6 +94,14 @@ extern "C" __global__ void faulty(const __grid_constant__ FaultParams params) {
       cluster_arrive();
       cluster_wait();
       return;
+    case 22: params.out[0] = reinterpret_cast<Bits<16>*>(params.out + 2)->word[1]; return;
+    case 23: *reinterpret_cast<volatile uint64*>(params.out + 1) = 1; return;
+    case 24: store<4, StoreHint::plain>(fixed + i, Bits<4>{}); return;
+    case 25: params.out[0] = load<1, LoadHint::plain>(dynamic_shared() + i).word; return;
+    case 26: params.out[0] = static_cast<int>(load_if<4, LoadHint::plain>(i == 33, &words, Bits<4>{}).word[0]); return;
+    case 27: prefetch_to_l2<LoadHint::plain>(fixed, 64); return;
+    case 28: async_copy<4>(fixed, fixed + 4); return;
+    case 29: params.out[0] = static_cast<int>(load<4, LoadHint::plain>(shared_of_rank(fixed, 1)).word[0]); return;
     case 21: reinterpret_cast<volatile char*>(dynamic_shared())[160 + i] = 1; return;
   }
 }
@@ -242,6 +250,36 @@ TEST_F(HostExecutorFaults, MisalignedAccesses) {
   EXPECT_NE(message.find("a multiple of 16"), std::string::npos);
   EXPECT_NE(fault(one_block(), 14).find("misaligned await of 0x"), std::string::npos);
   EXPECT_NE(fault(one_block(), 15).find("misaligned publish to 0x"), std::string::npos);
+}
+
+TEST_F(HostExecutorFaults, MisalignedObjects) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "kernels have the sanitizers of this build";
+#endif
+  const std::string load = fault(one_block(), 22);
+  EXPECT_NE(load.find("thread (0,0,0) of block 0: misaligned access to '"), std::string::npos) << load;
+  EXPECT_NE(load.find(" in kernel.cu:"), std::string::npos) << load;
+  EXPECT_TRUE(load.ends_with("; the address must be a multiple of 16")) << load;
+  const std::string store = fault(one_block(), 23);
+  EXPECT_TRUE(store.ends_with("; the address must be a multiple of 8")) << store;
+}
+
+TEST_F(HostExecutorFaults, AddressesInOtherMemory) {
+  const auto expect = [](const KernelLaunch& launch, int what, const char* access, const char* memory) {
+    const std::string message = fault(launch, what);
+    EXPECT_NE(message.find(std::string(" of block 0: ") + access + " 0x"), std::string::npos) << message;
+    EXPECT_TRUE(message.ends_with(std::string(memory) + "; the instruction is for global memory")) << message;
+  };
+  KernelLaunch dynamic = one_block();
+  dynamic.dynamic_smem_bytes = 128;
+  KernelLaunch cluster = launch_of("faulty", {2}, {64});
+  cluster.cluster = {2};
+  expect(one_block(), 24, "store to", "which is in shared memory");
+  expect(dynamic, 25, "load from", "which is in shared memory");
+  expect(one_block(), 26, "load from", "which is a local variable");
+  expect(one_block(), 27, "prefetch of", "which is in shared memory");
+  expect(one_block(), 28, "async_copy from", "which is in shared memory");
+  expect(cluster, 29, "load from", "which is in shared memory");
 }
 
 TEST_F(HostExecutorFaults, SharedMemoryOfABlockThatDoesNotExist) {

@@ -49,6 +49,8 @@ inline HostCompilerOptions test_compiler_options() {
   options.extra_flags = {"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"};
 #elif defined(__SANITIZE_THREAD__)
   options.extra_flags = {"-g", "-fsanitize=thread"};
+#else
+  options.extra_flags = {"-fsanitize=alignment"};
 #endif
   return options;
 }

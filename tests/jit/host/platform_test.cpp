@@ -385,7 +385,7 @@ __device__ __forceinline__ void copy_all(const unsigned char* in, unsigned char*
     async_copy<bytes>(dynamic_shared(), in + 80);
     async_copy_commit();
     async_copy_wait<0>();
-    copy<bytes, LoadHint::plain, StoreHint::plain>(dynamic_shared(), out + 80);
+    store<bytes, StoreHint::plain>(out + 80, *reinterpret_cast<const Bits<bytes>*>(dynamic_shared()));
   }
 }
 extern "C" __global__ void copies(const __grid_constant__ Params params) {

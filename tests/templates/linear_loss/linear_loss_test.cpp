@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "api/engine/parts.h"
+#include "core/half.h"
 #include "jit/host/compiler.h"
 #include "jit/host/device.h"
 #include "templates/render.h"
@@ -38,6 +39,27 @@ void expect_right(const char* op, const std::vector<test::ProductCase>& drawn) {
 TEST(LinearLossHost, AgreesWithFloat64) { expect_right("linear_loss", test::linear_loss_cases(81, 21, 300, 96, 500)); }
 TEST(LinearLossHost, BackwardAgreesWithFloat64) {
   expect_right("linear_loss_backward", test::linear_loss_backward_cases(82, 15, 300, 96, 500));
+}
+
+/// Shares next to the largest number, which their products with factors below 1 and with derivatives come back from.
+TEST(LinearLossHost, SharesMayOverflow) {
+  HostDevice device;
+  for (const char* fields : {"tokens=90,hidden_size=8,vocab_size=40,dtype=f32,dlse=1",
+                             "tokens=90,hidden_size=8,vocab_size=40,dtype=bf16,dlse=1,z_loss=0.01,softcap=50"}) {
+    const test::Case c = test::case_of("linear_loss_backward", fields, device.info(), "variant=simt,tile=32");
+    const ParsedProblemPtr problem = c.op().parse(c.problem);
+    const Executable executable(
+        device, device.load(HostCompiler().compile({"linear_loss.cu", render(*problem, c.config), device.info().arch})),
+        problem->launch_plan(c.config, device.info()));
+    const CheckResult result = verify(*problem, executable, device, 3, [&](std::span<const HostArray> arrays) {
+      problem->fill_inputs(3, InputKind::random, arrays);
+      for (const HostArray& array : arrays)
+        for (std::int64_t t = 0; array.info.name == "lse" && t < array.info.elements(); ++t)
+          write_element(DType::f32, array.data, t,
+                        static_cast<float>(read_element(DType::f32, array.data, t) - 86 - 0.05 * static_cast<double>(t)));
+    });
+    EXPECT_TRUE(result.passed) << c.text() << ": " << result.first_failure;
+  }
 }
 
 /// Expects that the check of one of the problems rejects every fault: what the source has, and what replaces it.
