@@ -14,6 +14,7 @@
 #include "templates/linear_loss/backward_op.h"
 #include "templates/linear_loss/op.h"
 #include "templates/matmul/op.h"
+#include "templates/merge_attention_parts/op.h"
 #include "templates/op.h"
 #include "templates/rms_norm/op.h"
 #include "templates/row_program/language/programs.h"
@@ -40,6 +41,7 @@ std::span<const Op* const> all_ops() {
   static const AttentionOp attention;
   static const AttentionBackwardOp attention_backward;
   static const KvAppendOp kv_append;
+  static const MergePartsOp merge_attention_parts;
   static const CopyOp copy;
   static const ScaleOp scale;
   static const MatmulOp matmul;
@@ -61,6 +63,7 @@ std::span<const Op* const> all_ops() {
                                                     &attention,
                                                     &attention_backward,
                                                     &kv_append,
+                                                    &merge_attention_parts,
                                                     &copy,
                                                     &scale,
                                                     &matmul,

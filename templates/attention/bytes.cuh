@@ -53,19 +53,11 @@ struct ByteProducts {
   float scores[blocks][keys / 2];
   float output[blocks][shape.head_dim_v / 2];
 
-  __device__ __forceinline__ explicit ByteProducts(int lane) : warp_lane(lane) {
-#pragma unroll
-    for (int block = 0; block < blocks; ++block)
-#pragma unroll
-      for (int i = 0; i < shape.head_dim_v / 2; ++i) output[block][i] = 0.0f;
-  }
+  __device__ __forceinline__ explicit ByteProducts(int lane) : warp_lane(lane) { clear_sums(output); }
 
   template <bool in_registers>
   __device__ __forceinline__ void multiply_keys(Queries<in_registers>& queries, const unsigned char* shared, int tile_at) {
-#pragma unroll
-    for (int block = 0; block < blocks; ++block)
-#pragma unroll
-      for (int i = 0; i < keys / 2; ++i) scores[block][i] = 0.0f;
+    clear_sums(scores);
 #pragma unroll
     for (int step = 0; step < queries.steps; ++step) {
       const Fragments<blocks>& a = queries.at(step);

@@ -64,6 +64,14 @@ struct MatrixRows {
   }
 };
 
+template <int blocks, int count>
+__device__ __forceinline__ void clear_sums(float (&sums)[blocks][count]) {
+#pragma unroll
+  for (int block = 0; block < blocks; ++block)
+#pragma unroll
+    for (int i = 0; i < count; ++i) sums[block][i] = 0.0f;
+}
+
 /// sums += a * b in columns 8 `tile` to 8 `tile` + 7.
 template <typename Element, int count>
 __device__ __forceinline__ void accumulate_tile(float (&sums)[count], int tile, const uint32 (&a)[4], uint32 b0, uint32 b1) {
@@ -138,19 +146,13 @@ struct WarpProducts {
 
   __device__ __forceinline__ explicit WarpProducts(int lane)
       : k_rows(lane / 16 * 8 + lane % 8, lane / 8 % 2), v_rows(lane % 16, lane / 16) {
-#pragma unroll
-    for (int block = 0; block < blocks; ++block)
-#pragma unroll
-      for (int i = 0; i < shape.head_dim_v / 2; ++i) output[block][i] = 0.0f;
+    clear_sums(output);
   }
 
   /// S = Q K^T of the keys `tile_at` bytes from `shared`.
   template <bool in_registers>
   __device__ __forceinline__ void multiply_keys(Queries<in_registers>& queries, const unsigned char* shared, int tile_at) {
-#pragma unroll
-    for (int block = 0; block < blocks; ++block)
-#pragma unroll
-      for (int i = 0; i < keys / 2; ++i) scores[block][i] = 0.0f;
+    clear_sums(scores);
 #pragma unroll
     for (int step = 0; step < queries.steps; ++step) {
       const Fragments<blocks>& a = queries.at(step);
@@ -198,7 +200,7 @@ struct WarpProducts {
   }
   /// Writes them as float32 to the row `row_at` floats from `rows`.
   __device__ __forceinline__ void show(int block, int r, int group, float factor, int lane, float* rows, int row_at) const {
-    const int at = row_at + 8 * group + lane % 4 * 2;
+    const int at = row_at + column_of(group, lane);
     *reinterpret_cast<Bits<8>*>(rows + at) = {{bits_of(multiply(output[block][4 * group + 2 * r], factor)),
                                                bits_of(multiply(output[block][4 * group + 2 * r + 1], factor))}};
   }

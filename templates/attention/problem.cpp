@@ -70,10 +70,7 @@ void complete(AttentionProblem& p) {
   if (kv_dtype == DType::e4m3 && p.dropout > 0)
     throw Error(ErrorCode::invalid_argument, "dropout is ", p.dropout, "; allowed with kv_dtype=e4m3: 0");
   const auto [q, k, v, o] = attention_tensors(p);
-  reset_unused_strides(p, q, p.q_strides);
-  reset_unused_strides(p, k, p.k_strides);
-  reset_unused_strides(p, v, p.v_strides);
-  reset_unused_strides(p, o, p.o_strides);
+  reset_unused_strides(p, {{q, p.q_strides}, {k, p.k_strides}, {v, p.v_strides}, {o, p.o_strides}});
   complete_modification(p);
   if (p.block_mask != BlockMask::internal && p.mask_mod.empty())
     throw Error(ErrorCode::invalid_argument, "block_mask is ", enum_name(p.block_mask),

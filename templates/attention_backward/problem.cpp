@@ -79,10 +79,7 @@ void complete(AttentionBackwardProblem& p) {
                 name(p.dtype), ", alone");
   complete(static_cast<AttentionProblem&>(p));
   const auto [q, k, v, o] = attention_tensors(p);
-  reset_unused_strides(p, o, p.dout_strides);
-  reset_unused_strides(p, q, p.dq_strides);
-  reset_unused_strides(p, k, p.dk_strides);
-  reset_unused_strides(p, v, p.dv_strides);
+  reset_unused_strides(p, {{o, p.dout_strides}, {q, p.dq_strides}, {k, p.dk_strides}, {v, p.dv_strides}});
   const Settings settings = Settings::of(p);
   if (!p.score_mod_grad.empty()) {
     if (p.score_mod.empty())

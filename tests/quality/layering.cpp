@@ -138,6 +138,7 @@ bool is_for_rows(std::string_view folder) { return folder == "templates/row/" ||
 const std::multimap<std::string_view, std::string_view> continues = {
     {"templates/attention_backward/", "templates/attention/"},
     {"templates/kv_append/", "templates/attention/"},
+    {"templates/merge_attention_parts/", "templates/attention/"},
     {"templates/rms_norm/", "templates/row_program/"},
     {"templates/linear_loss/", "templates/matmul/"},
     {"templates/linear_loss/", "templates/cross_entropy/"}};

@@ -22,6 +22,7 @@ bool is_free(std::string_view op, std::string_view array) {
   if (op == "attention") return is_one_of({"q", "k", "v"});
   if (op == "attention_backward") return is_one_of({"dout", "dlse"});
   if (op == "kv_append") return is_one_of({"q", "k", "v"});
+  if (op == "merge_attention_parts") return array == "o_parts";
   if (op == "cross_entropy_combine") return false;
   if (op.starts_with("cross_entropy") && array == "weight") return false;
   return !op.ends_with("backward") || !is_one_of({"y", "logits", "lse", "lse_low", "nll", "hidden", "weight", "entropy"});

@@ -58,6 +58,9 @@ const GoldenCase all_cases[] = {
      "tokens=64,heads=32,kv_heads=8,head_dim=128,dtype=bf16,cache_dtype=e4m3,scales=head,page_size=16,pages=600,rope=neox,"
      "max_positions=4096,qk_norm=1",
      "sm_90a", "variant=rows,threads=128"},
+    {"merge_attention_parts_128", "merge_attention_parts",
+     "parts=8,batch=64,heads=32,seq_q=1,head_dim=128,dtype=f32,out_dtype=bf16", "sm_90a",
+     "variant=rows,threads=128,together=4"},
     {"row_program_add_norm_bf16_4096", "row_program",
      "rows=4096,cols=4096,dtype=bf16,numbers=eps=1e-5,in_place=res=r,program="
      "in x%2C r : float[row%2C col]%0A"

@@ -77,6 +77,7 @@ TEST(Render, GoldenCasesCoverEveryTemplateOfRows) {
   EXPECT_EQ(included, (std::set<std::string>{"device/double_exponential.cuh",
                                              "device/float8.cuh",
                                              "kv_append/kv_append.cuh",
+                                             "merge_attention_parts/merge_attention_parts.cuh",
                                              "device/group_of_cluster.cuh",
                                              "row/double.cuh",
                                              "row/schedules/staged.cuh",

@@ -4,6 +4,7 @@
 #include "tunesmith/engine.h"
 #include "tunesmith/kv_append.h"
 #include "tunesmith/linear_cross_entropy.h"
+#include "tunesmith/merge_attention_parts.h"
 #include "tunesmith/rms_norm.h"
 #include "tunesmith/row_program.h"
 #include "tunesmith/version.h"

@@ -1,6 +1,7 @@
 #include "templates/attention/reference/smaller_problem.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace tunesmith::attention {
 namespace {
@@ -11,13 +12,13 @@ bool is_contiguous(const Settings& settings, Side side, const Tensor& tensor) {
          tensor.head_stride == dense.head_stride;
 }
 
-/// Returns strides of the scales of rows, with a gap after each of them, each row and each entry.
-AttentionArrayStrides scale_strides_with_gaps(const Settings& settings, Side side) {
+/// Returns strides of rows of `width` elements, with a gap after each row, each inner dimension and each entry.
+AttentionArrayStrides strides_with_gaps(const Settings& settings, Side side, std::int64_t width, std::int64_t gap) {
   const Extents extent = settings.extents(side);
   const bool heads_inside = settings.layout == AttentionLayout::bshd;
-  const std::int64_t inner = 2, outer = inner * (heads_inside ? extent.heads : extent.rows) + 1;
+  const std::int64_t inner = width + gap, outer = inner * (heads_inside ? extent.heads : extent.rows) + gap;
   AttentionArrayStrides strides{.seq = heads_inside ? outer : inner, .head = heads_inside ? inner : outer};
-  if (!settings.packed(side)) strides.batch = outer * (heads_inside ? extent.rows : extent.heads) + 3;
+  if (!settings.packed(side)) strides.batch = outer * (heads_inside ? extent.rows : extent.heads) + gap;
   return strides;
 }
 
@@ -25,20 +26,15 @@ AttentionArrayStrides scale_strides_with_gaps(const Settings& settings, Side sid
 
 AttentionArrayStrides narrow_strides(const Settings& large, const Settings& small, Side side, const Tensor& tensor) {
   if (is_contiguous(large, side, tensor)) return {};
-  const auto [entries, rows, heads, width] = small.extents(side);
-  const bool heads_inside = small.layout == AttentionLayout::bshd;
-  const Extents of_large = large.extents(side);
-  const std::int64_t gap = large.vector(side, tensor), inner = width + gap,
-                     outer = inner * (heads_inside ? heads : rows) + gap;
-  const bool empty = of_large.entries == 0 || of_large.rows == 0;
-  const auto stride = [empty](std::int64_t given, std::int64_t count, std::int64_t value) {
-    return given == 0 && count > 1 && !empty ? 0 : value;
+  AttentionArrayStrides strides = strides_with_gaps(small, side, small.width(side), large.vector(side, tensor));
+  const Extents extent = large.extents(side);
+  const bool empty = extent.entries == 0 || extent.rows == 0;
+  const auto broadcast = [empty](std::int64_t given, std::int64_t count, std::optional<std::int64_t>& stride) {
+    if (given == 0 && count > 1 && !empty) stride = 0;
   };
-  AttentionArrayStrides strides;
-  strides.head = stride(tensor.head_stride, of_large.heads, heads_inside ? inner : outer);
-  strides.seq = stride(tensor.seq_stride, of_large.rows, heads_inside ? outer : inner);
-  if (!small.packed(side))
-    strides.batch = stride(tensor.batch_stride, of_large.entries, outer * (heads_inside ? rows : heads) + gap);
+  broadcast(tensor.head_stride, extent.heads, strides.head);
+  broadcast(tensor.seq_stride, extent.rows, strides.seq);
+  if (!small.packed(side)) broadcast(tensor.batch_stride, extent.entries, strides.batch);
   return strides;
 }
 
@@ -74,7 +70,7 @@ AttentionProblem smaller_problem(const AttentionProblem& problem) {
   const Settings sizes = Settings::of(small);
   // Any strides of scales run the same binary; those of k and v differ.
   small.k_scale_strides = {};
-  if (large.has_row_scales()) small.v_scale_strides = scale_strides_with_gaps(sizes, Side::v);
+  if (large.has_row_scales()) small.v_scale_strides = strides_with_gaps(sizes, Side::v, 1, 1);
   small.q_strides = narrow_strides(large, sizes, Side::q, large.tensor(Side::q));
   small.k_strides = narrow_strides(large, sizes, Side::k, large.tensor(Side::k));
   small.v_strides = narrow_strides(large, sizes, Side::v, large.tensor(Side::v));

@@ -70,6 +70,7 @@ constexpr Case cases[] = {
      "tokens=20,heads=4,kv_heads=2,head_dim=64,dtype=bf16,cache_dtype=e4m3,scales=head,page_size=4,pages=9,rope=neox,"
      "max_positions=30,qk_norm=1"},
     {"kv_append", "tokens=0,kv_heads=2,head_dim=64"},
+    {"merge_attention_parts", "parts=3,batch=2,heads=4,seq_q=5,head_dim=64,dtype=bf16,out_dtype=f32"},
     {"copy", "elements=1000,dtype=f32,inputs=2"},
 };
 

@@ -22,6 +22,7 @@ from .launching import engine_of, use_engine
 from .linear_losses import linear_cross_entropy
 from .log_probs import linear_log_probs
 from .losses import cross_entropy
+from .merge import merge_attention_parts
 from .paged import paged_attention
 from .rms_norm import rms_norm
 from .row_program import row_program, shipped
@@ -42,6 +43,7 @@ __all__ = [
     "linear_cross_entropy",
     "linear_log_probs",
     "log_softmax",
+    "merge_attention_parts",
     "paged_attention",
     "rms_norm",
     "row_program",
