@@ -4,8 +4,10 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <optional>
 #include <set>
 
+#include "templates/config_values.h"
 #include "templates/eviction.h"
 #include "templates/strided/config.h"
 #include "tunesmith/error.h"
@@ -174,12 +176,17 @@ TypedConfig default_config(const Shape& shape, const DeviceInfo& device) {
 }
 
 Config complete_config(const Config& partial, const Shape& shape, const DeviceInfo& device) {
-  TypedConfig typed = default_config(shape, device);
+  std::optional<Variant> variant;
   if (const Value* named = partial.fields.find("variant")) {
     TypedConfig asked;
     Description([&](Description& d) { describe(asked, d); }).read_known({{"variant", *named}});
-    if (asked.variant != typed.variant) typed = best_of(asked.variant, shape, device);
+    variant = asked.variant;
+    // A recorded configuration is complete: without min_blocks, the compiler chooses the registers.
+    if (is_complete<TypedConfig>(partial, *variant) && why_invalid(TypedConfig::parse(partial), shape, device).empty())
+      return TypedConfig::parse(partial).to_config();
   }
+  TypedConfig typed = default_config(shape, device);
+  if (variant && *variant != typed.variant) typed = best_of(*variant, shape, device);
   const Config config = with_values(typed.to_config(), partial);
   typed = TypedConfig::parse(config);  // rejects unknown fields and values
   // Pinned threads or lanes must not fail because of a register bound for other threads or lanes.

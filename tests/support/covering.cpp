@@ -37,35 +37,37 @@ std::vector<std::string> features_of(const Case& c, const std::string& group) {
 
 }  // namespace
 
-std::vector<std::size_t> covering_indices(const std::vector<Case>& cases, const std::vector<std::string>& groups) {
+std::vector<std::size_t> covering_features(const std::vector<std::vector<std::string>>& sets) {
   std::map<std::string, std::size_t> numbers;
-  std::vector<std::vector<std::size_t>> features(cases.size());
-  for (std::size_t i = 0; i < cases.size(); ++i)
-    for (const std::string& feature : features_of(cases[i], groups.empty() ? "" : groups[i]))
-      features[i].push_back(numbers.emplace(feature, numbers.size()).first->second);
+  std::vector<std::vector<std::size_t>> features(sets.size());
+  for (std::size_t i = 0; i < sets.size(); ++i)
+    for (const std::string& feature : sets[i]) features[i].push_back(numbers.emplace(feature, numbers.size()).first->second);
 
-  // The case that adds most, as long as any adds something.
   std::vector<bool> covered(numbers.size());
   std::set<std::size_t> chosen;
-  const auto take = [&](std::size_t i) {
-    chosen.insert(i);
-    for (const std::size_t feature : features[i]) covered[feature] = true;
-  };
   for (std::size_t most = 1; most != 0;) {
     std::size_t best = 0;
     most = 0;
-    for (std::size_t i = 0; i < cases.size(); ++i) {
+    for (std::size_t i = 0; i < features.size(); ++i) {
       const auto added = static_cast<std::size_t>(
           std::ranges::count_if(features[i], [&](std::size_t feature) { return !covered[feature]; }));
       if (added <= most) continue;
       most = added;
       best = i;
     }
-    if (most != 0) take(best);
+    if (most == 0) break;
+    chosen.insert(best);
+    for (const std::size_t feature : features[best]) covered[feature] = true;
   }
   if (std::getenv("TUNESMITH_ALL_CASES") != nullptr)
-    for (std::size_t i = 0; i < cases.size(); ++i) take(i);
+    for (std::size_t i = 0; i < sets.size(); ++i) chosen.insert(i);
   return {chosen.begin(), chosen.end()};
+}
+
+std::vector<std::size_t> covering_indices(const std::vector<Case>& cases, const std::vector<std::string>& groups) {
+  std::vector<std::vector<std::string>> features;
+  for (std::size_t i = 0; i < cases.size(); ++i) features.push_back(features_of(cases[i], groups.empty() ? "" : groups[i]));
+  return covering_features(features);
 }
 
 std::vector<Case> covering(const std::vector<Case>& cases) {

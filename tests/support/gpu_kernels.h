@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "api/engine/parts.h"
+#include "tests/support/cases.h"
+#include "tests/support/covering.h"
 #include "tests/support/largest_errors.h"
-#include "tests/templates/softmax/cases.h"
 
 namespace tunesmith::test {
 
@@ -38,13 +39,5 @@ class GpuKernels : public testing::Test {
 
   std::unique_ptr<Engine> engine_;
 };
-
-/// Returns each `parts`-th case from `part` on: a large set as several tests, which run in different processes
-/// (GPU_TESTS_SHARDS of scripts/gpu_tests.sh).
-inline std::vector<Case> part_of(const std::vector<Case>& cases, std::size_t part, std::size_t parts) {
-  std::vector<Case> chosen;
-  for (std::size_t i = part; i < cases.size(); i += parts) chosen.push_back(cases[i]);
-  return chosen;
-}
 
 }  // namespace tunesmith::test

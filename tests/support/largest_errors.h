@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 
 namespace tunesmith::test {
 

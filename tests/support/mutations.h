@@ -14,7 +14,7 @@
 #include "jit/host/compiler.h"
 #include "jit/host/device.h"
 #include "templates/render.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 #include "tuner/verify.h"
 
 namespace tunesmith::test {

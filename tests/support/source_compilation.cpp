@@ -69,7 +69,9 @@ void SourceCompilation::compile_all(const std::vector<Source>& all, int max_spil
         const Binary binary = compiler_->compile({source.c.problem.op + ".cu", source.text, source.arch});
         const std::lock_guard lock(mutex);
         EXPECT_FALSE(binary.image.empty());
-        EXPECT_EQ(binary.log.find("(C75"), std::string::npos) << text << "\n" << binary.log;  // ptxas serialized wgmma
+        if (max_spilled_bytes != any_spills) {
+          EXPECT_EQ(binary.log.find("(C75"), std::string::npos) << text << "\n" << binary.log;  // ptxas serialized wgmma
+        }
         const DeviceInfo device = generic_device(source.arch);
         for (const KernelLaunch& kernel :
              source.c.op().parse(source.c.problem)->launch_plan(source.c.config, device).kernels) {

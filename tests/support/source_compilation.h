@@ -4,13 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "api/engine/parts.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 
 namespace tunesmith::test {
 
@@ -38,6 +39,9 @@ class SourceCompilation : public testing::Test {
   /// Compiles the distinct sources that cover pairs of values, architectures included (covering.h), on two threads. Checks
   /// that each fits its device and that it hardly spills.
   void compile_covering(const std::vector<Source>& all, int max_spilled_bytes = 256);
+
+  /// For pinned configurations that the search does not try: they may spill, and ptxas may serialize their wgmma.
+  static constexpr int any_spills = std::numeric_limits<int>::max();
 
   /// Does the same for all distinct sources.
   void compile_all(const std::vector<Source>& all, int max_spilled_bytes = 256);

@@ -15,8 +15,8 @@
 #include "templates/cross_entropy/source.h"
 #include "templates/op.h"
 #include "templates/row/launch.h"
+#include "tests/support/cases.h"
 #include "tests/support/source_folder.h"
-#include "tests/templates/softmax/cases.h"
 
 namespace tunesmith {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "templates/op.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 
 namespace tunesmith {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "templates/render.h"
 #include "templates/row/config.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {

@@ -9,9 +9,7 @@
 #include <vector>
 
 #include "api/dispatch/plan_table.h"
-#include "templates/op.h"
 #include "tests/api/engine/fakes.h"
-#include "tunesmith/dispatch.h"
 #include "tunesmith/engine.h"
 
 namespace tunesmith {
@@ -126,121 +124,6 @@ TEST_F(AttentionCalls, PlansDescribeTheirArrays) {
   EXPECT_EQ(q.alignment_field, "q_alignment");
   EXPECT_EQ(q.dims, (std::vector<std::string>{"batch", "seq_q", "heads", "head_dim"}));
   EXPECT_EQ(plan.arrays().data(), &q) << "made once";
-}
-
-TEST(AttentionKeys, DependOnEveryField) {
-  AttentionProblem plain;
-  plain.heads = 4;
-  plain.seq_q = 32;
-  plain.seq_kv = 32;
-  plain.varlen = true;
-  using Key = std::vector<std::uint64_t>;
-  const auto key_of = [](const AttentionProblem& problem, const AttentionArrays& arrays = {}) {
-    CallReader<key_words<AttentionProblem>()> call(problem.op());
-    describe(problem, arrays, call);
-    EXPECT_FALSE(call.has_text());
-    Key key{call.words().begin(), call.words().end()};
-    key.push_back(call.hash());
-    return key;
-  };
-  std::vector<Key> keys{key_of(plain)};
-  const std::initializer_list<void (*)(AttentionProblem&)> changes{[](auto& p) { p.batch = 2; },
-                                                                   [](auto& p) { p.heads = 8; },
-                                                                   [](auto& p) { p.kv_heads = 2; },
-                                                                   [](auto& p) { p.seq_q = 33; },
-                                                                   [](auto& p) { p.seq_kv = 33; },
-                                                                   [](auto& p) { p.head_dim = 128; },
-                                                                   [](auto& p) { p.head_dim_v = 128; },
-                                                                   [](auto& p) { p.dtype = DType::f32; },
-                                                                   [](auto& p) { p.dtype = DType::f16; },
-                                                                   [](auto& p) { p.layout = AttentionLayout::bhsd; },
-                                                                   [](auto& p) { p.causal = Causal::top_left; },
-                                                                   [](auto& p) { p.causal = Causal::bottom_right; },
-                                                                   [](auto& p) { p.window_left = 5; },
-                                                                   [](auto& p) { p.window_left = 0; },
-                                                                   [](auto& p) { p.seq_kv = 0; },
-                                                                   [](auto& p) { p.total_q = 0; },
-                                                                   [](auto& p) { p.varlen = false, p.k_strides.batch = 0; },
-                                                                   [](auto& p) { p.k_strides.seq = 0; },
-                                                                   [](auto& p) { p.k_strides.head = 0; },
-                                                                   [](auto& p) { p.window_right = 5; },
-                                                                   [](auto& p) { p.scale = 0.5; },
-                                                                   [](auto& p) { p.softcap = 0.5; },
-                                                                   [](auto& p) { p.alibi = true; },
-                                                                   [](auto& p) { p.sinks = true; },
-                                                                   [](auto& p) { p.varlen = false; },
-                                                                   [](auto& p) { p.total_q = 7; },
-                                                                   [](auto& p) { p.total_kv = 7; },
-                                                                   [](auto& p) { p.q_strides.batch = 9; },
-                                                                   [](auto& p) { p.q_strides.seq = 9; },
-                                                                   [](auto& p) { p.q_strides.head = 9; },
-                                                                   [](auto& p) { p.k_strides.batch = 9; },
-                                                                   [](auto& p) { p.k_strides.seq = 9; },
-                                                                   [](auto& p) { p.k_strides.head = 9; },
-                                                                   [](auto& p) { p.v_strides.batch = 9; },
-                                                                   [](auto& p) { p.v_strides.seq = 9; },
-                                                                   [](auto& p) { p.v_strides.head = 9; },
-                                                                   [](auto& p) { p.o_strides.batch = 9; },
-                                                                   [](auto& p) { p.o_strides.seq = 9; },
-                                                                   [](auto& p) { p.o_strides.head = 9; },
-                                                                   [](auto& p) { p.block_mask = BlockMask::write; },
-                                                                   [](auto& p) { p.block_mask = BlockMask::read; }};
-  std::vector<Key> varied;
-  for (const auto& change : changes) {
-    AttentionProblem problem = plain;
-    change(problem);
-    varied.push_back(key_of(problem));
-  }
-  alignas(16) static std::byte memory[64];
-  for (const int offset : {0, 4}) {
-    void* const at = memory + offset;
-    varied.push_back(key_of(plain, {.q = at}));
-    varied.push_back(key_of(plain, {.k = at}));
-    varied.push_back(key_of(plain, {.v = at}));
-    varied.push_back(key_of(plain, {.o = at}));
-  }
-  varied.push_back(key_of(plain, {.sinks = reinterpret_cast<float*>(memory)}));
-  varied.push_back(key_of(plain, {.aux = {memory}}));
-  varied.push_back(key_of(plain, {.lse = reinterpret_cast<float*>(memory)}));
-  for (const Key& key : varied) {
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      EXPECT_FALSE(key == keys[i]) << "changes " << keys.size() << ", " << i;
-      EXPECT_NE(key.back(), keys[i].back()) << "changes " << keys.size() << ", " << i;
-    }
-    keys.push_back(key);
-  }
-}
-
-TEST(AttentionProblems, GenericFormHasTheFieldsOfTheTypedOne) {
-  const Op& op = find_op("attention");
-  AttentionProblem problem;
-  problem.seq_q = 32;
-  EXPECT_EQ(op.normalize(to_problem(problem)).text(), op.normalize({"attention", {{"seq_q", 32}, {"head_dim", 64}}}).text());
-  problem.batch = 3;
-  problem.heads = 8;
-  problem.kv_heads = 2;
-  problem.seq_kv = 64;
-  problem.head_dim_v = 128;
-  problem.dtype = DType::f16;
-  problem.layout = AttentionLayout::bhsd;
-  problem.causal = Causal::top_left;
-  problem.window_left = 9;
-  problem.scale = 0.5;
-  problem.softcap = 30;
-  problem.alibi = problem.sinks = problem.varlen = true;
-  problem.total_q = 40;
-  problem.total_kv = 100;
-  problem.k_strides = {std::nullopt, 72, 8192};
-  problem.o_alignment = 2;
-  problem.mask_mod = "__device__ bool mask_mod(int, int, int q, int k, const Aux&) { return true; }";
-  problem.block_mask = BlockMask::read;
-  EXPECT_EQ(op.normalize(to_problem(problem)).fields.string("block_mask"), "read");
-  problem.mask_mod.clear();
-  problem.block_mask = BlockMask::internal;
-  EXPECT_EQ(op.normalize(to_problem(problem)).text(),
-            "attention batch=3,heads=8,kv_heads=2,seq_q=32,seq_kv=64,head_dim=64,head_dim_v=128,dtype=f16,layout=bhsd,"
-            "causal=top-left,window_left=9,scale=0.5,softcap=30,alibi=1,sinks=1,varlen=1,total_q=40,total_kv=100,"
-            "k_seq_stride=72,k_head_stride=8192,o_alignment=2");
 }
 
 }  // namespace

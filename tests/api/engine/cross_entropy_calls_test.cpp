@@ -5,9 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "api/dispatch/call_key.h"
 #include "api/dispatch/plan_table.h"
-#include "templates/op.h"
 #include "tests/api/engine/cross_entropy_fixture.h"
 #include "tests/api/engine/fakes.h"
 
@@ -164,128 +162,6 @@ TEST_F(CrossEntropyCalls, DoesNotWaitDuringACapture) {
   problem_.check_targets = true;
   expect_error([&] { engine_.run_checked(problem_, with_logits(arrays(), logits_.data())); }, ErrorCode::capturing,
                {"check_targets", "capturing", "bad_targets"});
-}
-
-template <typename Problem>
-CallKey key_of(const Problem& problem) {
-  const typename Problem::Arrays none{};
-  CallReader<key_words<Problem>()> call(problem.op());
-  describe(problem, none, call);
-  return CallKey({call.words(), call.hash()});
-}
-
-/// Checks that every change of a field gives a different key. Addresses replace alignments: dispatch_test.cpp.
-template <typename Problem>
-void expect_all_in_key(const Problem& plain, std::initializer_list<void (*)(Problem&)> changes) {
-  std::vector<CallKey> keys{key_of(plain)};
-  for (const auto& change : changes) {
-    Problem problem = plain;
-    change(problem);
-    const CallKey key = key_of(problem);
-    for (std::size_t i = 0; i < keys.size(); ++i) EXPECT_FALSE(key == keys[i]) << "changes " << keys.size() << ", " << i;
-    keys.push_back(key);
-  }
-}
-
-TEST(CrossEntropyKeys, DependOnEveryField) {
-  expect_all_in_key<CrossEntropyProblem>(CrossEntropyProblem::contiguous(8, 16, DType::f32),
-                                         {[](auto& p) { p.rows = 9; },
-                                          [](auto& p) { p.cols = 17; },
-                                          [](auto& p) { p.dtype = DType::f16; },
-                                          [](auto& p) { p.dtype = DType::bf16; },
-                                          [](auto& p) { p.target_dtype = DType::i32; },
-                                          [](auto& p) { p.out_dtype = DType::f16; },
-                                          [](auto& p) { p.logits_row_stride = 20; },
-                                          [](auto& p) { p.dlogits_row_stride = 20; },
-                                          [](auto& p) { p.gradient = Gradient::separate; },
-                                          [](auto& p) { p.gradient = Gradient::in_place; },
-                                          [](auto& p) { p.ignore_index = 0; },
-                                          [](auto& p) { p.label_smoothing = 0.5; },
-                                          [](auto& p) { p.z_loss = 0.5; },
-                                          [](auto& p) { p.scale = 0.5; },
-                                          [](auto& p) { p.softcap = 0.5; },
-                                          [](auto& p) { p.reduction = Reduction::sum; },
-                                          [](auto& p) { p.reduction = Reduction::none; },
-                                          [](auto& p) { p.dloss = Upstream::scalar; },
-                                          [](auto& p) { p.dloss = Upstream::row; },
-                                          [](auto& p) { p.weight = true; },
-                                          [](auto& p) { p.nll = true; },
-                                          [](auto& p) { p.argmax = true; },
-                                          [](auto& p) { p.num_correct = true; },
-                                          [](auto& p) { p.check_targets = true; }});
-  expect_all_in_key<CrossEntropyBackwardProblem>(
-      CrossEntropyBackwardProblem::contiguous(8, 16, DType::f32),
-      {[](auto& p) { p.rows = 9; }, [](auto& p) { p.cols = 17; }, [](auto& p) { p.dtype = DType::f16; },
-       [](auto& p) { p.target_dtype = DType::i32; }, [](auto& p) { p.out_dtype = DType::f16; },
-       [](auto& p) { p.logits_row_stride = 20; }, [](auto& p) { p.dlogits_row_stride = 20; },
-       [](auto& p) { p.in_place = true; }, [](auto& p) { p.vocab_start = 4; }, [](auto& p) { p.vocab_size = 99; },
-       [](auto& p) { p.ignore_index = 0; }, [](auto& p) { p.label_smoothing = 0.5; }, [](auto& p) { p.z_loss = 0.5; },
-       [](auto& p) { p.scale = 0.5; }, [](auto& p) { p.softcap = 0.5; }, [](auto& p) { p.reduction = Reduction::sum; },
-       [](auto& p) { p.dloss = Upstream::row; }, [](auto& p) { p.weight = true; }, [](auto& p) { p.nll = true; }});
-  expect_all_in_key<CrossEntropyShardProblem>(
-      CrossEntropyShardProblem::contiguous(8, 16, DType::f32),
-      {[](auto& p) { p.rows = 9; }, [](auto& p) { p.cols = 17; }, [](auto& p) { p.dtype = DType::f16; },
-       [](auto& p) { p.target_dtype = DType::i32; }, [](auto& p) { p.logits_row_stride = 20; },
-       [](auto& p) { p.vocab_start = 4; }, [](auto& p) { p.vocab_size = 99; }, [](auto& p) { p.ignore_index = 0; },
-       [](auto& p) { p.label_smoothing = 0.5; }, [](auto& p) { p.scale = 0.5; }, [](auto& p) { p.softcap = 0.5; },
-       [](auto& p) { p.weight = true; }, [](auto& p) { p.argmax = true; }});
-  expect_all_in_key<CrossEntropyCombineProblem>(
-      CrossEntropyCombineProblem::contiguous(8, 2, 16),
-      {[](auto& p) { p.rows = 9; }, [](auto& p) { p.shards = 3; }, [](auto& p) { p.vocab_size = 17; },
-       [](auto& p) { p.dtype = DType::f64; }, [](auto& p) { p.target_dtype = DType::i32; },
-       [](auto& p) { p.ignore_index = 0; }, [](auto& p) { p.label_smoothing = 0.5; }, [](auto& p) { p.z_loss = 0.5; },
-       [](auto& p) { p.reduction = Reduction::sum; }, [](auto& p) { p.weight = true; }, [](auto& p) { p.nll = true; },
-       [](auto& p) { p.argmax = true; }, [](auto& p) { p.num_correct = true; }, [](auto& p) { p.check_targets = true; }});
-  // The same fields of another operation.
-  EXPECT_FALSE(key_of(CrossEntropyProblem::contiguous(8, 16, DType::f32)) ==
-               key_of(CrossEntropyBackwardProblem::contiguous(8, 16, DType::f32)));
-}
-
-TEST(CrossEntropyProblems, GenericFormHasTheFieldsOfTheTypedOne) {
-  CrossEntropyProblem problem = CrossEntropyProblem::contiguous(8, 16, DType::bf16);
-  const Op& op = find_op("cross_entropy");
-  const Problem plain{"cross_entropy", {{"rows", 8}, {"cols", 16}, {"dtype", "bf16"}}};
-  EXPECT_EQ(op.normalize(to_problem(problem)).text(), op.normalize(plain).text());
-  problem.gradient = Gradient::in_place;
-  problem.target_dtype = DType::i32;
-  problem.reduction = Reduction::none;
-  problem.dloss = Upstream::row;
-  problem.label_smoothing = 0.1;
-  problem.z_loss = 0.25;
-  problem.scale = 2;
-  problem.softcap = 30;
-  problem.ignore_index = 3;
-  problem.weight = problem.nll = problem.argmax = problem.num_correct = problem.check_targets = true;
-  EXPECT_EQ(op.normalize(to_problem(problem)).text(),
-            "cross_entropy rows=8,cols=16,dtype=bf16,target_dtype=i32,out_dtype=bf16,logits_row_stride=16,"
-            "dlogits_row_stride=16,logits_alignment=16,dlogits_alignment=16,gradient=in_place,ignore_index=3,"
-            "label_smoothing=0.1,z_loss=0.25,scale=2,softcap=30,reduction=none,weight=1,dloss=row,nll=1,argmax=1,"
-            "num_correct=1,check_targets=1");
-  const auto text = [](const auto& typed) {
-    const Problem general = to_problem(typed);
-    return find_op(general.op).normalize(general).text();
-  };
-  CrossEntropyBackwardProblem backward = CrossEntropyBackwardProblem::contiguous(8, 16, DType::f16);
-  backward.vocab_start = 32;
-  backward.vocab_size = 64;
-  backward.in_place = backward.nll = true;
-  backward.reduction = Reduction::sum;
-  EXPECT_EQ(text(backward),
-            "cross_entropy_backward rows=8,cols=16,dtype=f16,target_dtype=i64,out_dtype=f16,logits_row_stride=16,"
-            "dlogits_row_stride=16,logits_alignment=16,dlogits_alignment=16,in_place=1,vocab_start=32,vocab_size=64,"
-            "reduction=sum,nll=1");
-  CrossEntropyShardProblem shard = CrossEntropyShardProblem::contiguous(8, 16, DType::f16);
-  shard.vocab_size = 64;
-  shard.argmax = shard.weight = true;
-  EXPECT_EQ(text(shard),
-            "cross_entropy_shard rows=8,cols=16,dtype=f16,target_dtype=i64,logits_row_stride=16,logits_alignment=16,"
-            "vocab_size=64,weight=1,argmax=1");
-  CrossEntropyCombineProblem combine = CrossEntropyCombineProblem::contiguous(8, 4, 64);
-  combine.reduction = Reduction::sum;
-  combine.num_correct = combine.weight = true;
-  EXPECT_EQ(
-      text(combine),
-      "cross_entropy_combine rows=8,shards=4,dtype=f32,target_dtype=i64,vocab_size=64,reduction=sum,weight=1,num_correct=1");
 }
 
 }  // namespace

@@ -10,13 +10,15 @@
 #include <set>
 #include <thread>
 
-#include "api/dispatch/call_key.h"
 #include "api/dispatch/table.h"
 #include "templates/op.h"
+#include "tests/api/engine/call_key_of.h"
 #include "tunesmith/softmax.h"
 
 namespace tunesmith {
 namespace {
+
+using test::key_of;
 
 struct Number {
   std::uint64_t value = 0;
@@ -134,115 +136,10 @@ TYPED_TEST(DispatchTableOf, ReadersSeeWholeEntriesWhileWritersInsertAndDrop) {
   EXPECT_LE(table.size(), capacity);
 }
 
-template <typename Key>
-void expect_distinct(const std::vector<Key>& keys) {
-  for (std::size_t i = 0; i < keys.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j) {
-      EXPECT_FALSE(keys[i] == keys[j]) << i << " and " << j;
-      EXPECT_NE(keys[i].hash(), keys[j].hash()) << i << " and " << j;  // 64 bits of a few dozen keys
-    }
-}
-
-/// As Engine::run makes it.
-template <typename Problem>
-CallKey key_of(const Problem& asked, const typename Problem::Arrays& arrays) {
-  CallReader<key_words<Problem>()> call(asked.op());
-  describe(asked, arrays, call);
-  return CallKey({call.words(), call.hash()});
-}
-
-TEST(SoftmaxKey, DependsOnEveryField) {
-  alignas(64) std::byte memory[256];
-  SoftmaxProblem base = SoftmaxProblem::contiguous(8, 16, DType::f32);
-  const SoftmaxArrays arrays{.x = memory, .y = memory + 128};
-  std::vector<CallKey> keys{key_of(base, arrays)};
-  const auto vary = [&](auto change) {
-    SoftmaxProblem problem = base;
-    change(problem);
-    keys.push_back(key_of(problem, arrays));
-  };
-  vary([](SoftmaxProblem& p) { p.logarithm = true; });
-  vary([](SoftmaxProblem& p) { p.rows = 9; });
-  vary([](SoftmaxProblem& p) { p.cols = 17; });
-  vary([](SoftmaxProblem& p) { p.dtype = DType::f16; });
-  vary([](SoftmaxProblem& p) { p.out_dtype = DType::f16; });
-  vary([](SoftmaxProblem& p) { p.dtype = DType::f16, p.out_dtype = DType::f32; });
-  vary([](SoftmaxProblem& p) { p.dtype = DType::bf16; });
-  vary([](SoftmaxProblem& p) { p.out_dtype = DType::bf16; });
-  vary([](SoftmaxProblem& p) { p.x_row_stride = 20; });
-  vary([](SoftmaxProblem& p) { p.x_row_stride = 0; });
-  vary([](SoftmaxProblem& p) { p.y_row_stride = 20; });
-  keys.push_back(key_of(base, {.x = memory, .y = memory}));
-  for (const int offset : {2, 4, 8}) {
-    keys.push_back(key_of(base, {.x = memory + offset, .y = memory + 128}));
-    keys.push_back(key_of(base, {.x = memory, .y = memory + 128 + offset}));
-  }
-  expect_distinct(keys);
-}
-
-TEST(SoftmaxBackwardKey, DependsOnEveryField) {
-  alignas(64) std::byte memory[384];
-  const SoftmaxBackwardProblem base = SoftmaxBackwardProblem::contiguous(8, 16, DType::f32);
-  const SoftmaxBackwardArrays arrays{.dy = memory, .y = memory + 128, .dx = memory + 256};
-  std::vector<CallKey> keys{key_of(base, arrays), key_of(base, {.dy = memory, .y = memory + 128, .dx = memory}),
-                            key_of(SoftmaxProblem::contiguous(8, 16, DType::f32), {.x = memory, .y = memory + 128})};
-  const auto vary = [&](auto change) {
-    SoftmaxBackwardProblem problem = base;
-    change(problem);
-    keys.push_back(key_of(problem, arrays));
-  };
-  vary([](SoftmaxBackwardProblem& p) { p.logarithm = true; });
-  vary([](SoftmaxBackwardProblem& p) { p.rows = 9; });
-  vary([](SoftmaxBackwardProblem& p) { p.cols = 17; });
-  vary([](SoftmaxBackwardProblem& p) { p.dtype = DType::bf16; });
-  vary([](SoftmaxBackwardProblem& p) { p.out_dtype = DType::bf16; });
-  vary([](SoftmaxBackwardProblem& p) { p.dy_row_stride = 20; });
-  vary([](SoftmaxBackwardProblem& p) { p.y_row_stride = 20; });
-  vary([](SoftmaxBackwardProblem& p) { p.dx_row_stride = 20; });
-  for (const int offset : {2, 4, 8}) {
-    keys.push_back(key_of(base, {.dy = memory + offset, .y = memory + 128, .dx = memory + 256}));
-    keys.push_back(key_of(base, {.dy = memory, .y = memory + 128 + offset, .dx = memory + 256}));
-    keys.push_back(key_of(base, {.dy = memory, .y = memory + 128, .dx = memory + 256 + offset}));
-  }
-  expect_distinct(keys);
-}
-
 SoftmaxProblem masked(SoftmaxMask::Kind kind) {
   SoftmaxProblem problem = SoftmaxProblem::contiguous(8, 16, DType::f32);
   problem.options.mask.kind = kind;
   return problem;
-}
-
-TEST(SoftmaxOptionsKey, DependsOnEveryField) {
-  alignas(64) std::byte memory[512];
-  const SoftmaxArrays arrays{.x = memory, .y = memory + 128, .mask = memory + 256};
-  std::vector<CallKey> keys;
-  const auto vary = [&](SoftmaxMask::Kind kind, auto change) {
-    SoftmaxProblem problem = masked(kind);
-    change(problem);
-    keys.push_back(key_of(problem, arrays));
-  };
-  constexpr auto add = SoftmaxMask::Kind::add, keep = SoftmaxMask::Kind::keep;
-  for (const SoftmaxMask::Kind kind : {SoftmaxMask::Kind::none, add, keep}) vary(kind, [](SoftmaxProblem&) {});
-  vary(add, [](SoftmaxProblem& p) { p.rows = 9; });
-  vary(add, [](SoftmaxProblem& p) { p.cols = 17; });
-  vary(add, [](SoftmaxProblem& p) { p.x_row_stride = 20; });
-  vary(add, [](SoftmaxProblem& p) { p.dtype = DType::f16; });
-  vary(add, [](SoftmaxProblem& p) { p.options.scale = 0.125; });
-  vary(add, [](SoftmaxProblem& p) { p.options.causal = true; });
-  vary(add, [](SoftmaxProblem& p) { p.options.valid_cols = true; });
-  vary(add, [](SoftmaxProblem& p) { p.options.valid_cols_group = 4; });
-  vary(add, [](SoftmaxProblem& p) { p.options.safe = true; });
-  vary(add, [](SoftmaxProblem& p) { p.options.mask.dtype = DType::f16; });
-  vary(add, [](SoftmaxProblem& p) { p.options.mask.inner = 2; });
-  vary(add, [](SoftmaxProblem& p) { p.options.mask.middle = 2; });
-  vary(add, [](SoftmaxProblem& p) { p.options.mask.row_stride = 0; });
-  vary(add, [](SoftmaxProblem& p) { p.options.mask.middle_stride = 32; });
-  vary(add, [](SoftmaxProblem& p) { p.options.mask.outer_stride = 32; });
-  for (const int offset : {2, 4, 8})
-    keys.push_back(key_of(masked(add), {.x = memory, .y = memory + 128, .mask = memory + 256 + offset}));
-  keys.push_back(key_of(masked(add), {.x = memory, .y = memory, .mask = memory + 256}));
-  expect_distinct(keys);
 }
 
 /// The problem that a call's plan is kept by.

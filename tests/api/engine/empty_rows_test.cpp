@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/api/engine/host_options.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 #include "tunesmith/cross_entropy.h"
 #include "tunesmith/engine.h"
 #include "tunesmith/error.h"

@@ -11,7 +11,7 @@
 #include "templates/op.h"
 #include "templates/row_program/shipped_op.h"
 #include "tests/api/engine/host_options.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 #include "tunesmith/engine.h"
 #include "tunesmith/error.h"
 

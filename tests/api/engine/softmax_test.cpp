@@ -176,30 +176,6 @@ TEST_F(SoftmaxFamily, InPlaceAndStrides) {
   EXPECT_EQ(apart.values[family_cols], 0);  // the gap
 }
 
-TEST(SoftmaxProblems, GenericFormOmitsDefaults) {
-  SoftmaxProblem problem = SoftmaxProblem::contiguous(8, 16, DType::bf16);
-  EXPECT_EQ(to_problem(problem).op, "softmax");
-  const std::size_t plain = to_problem(problem).fields.size();
-  problem.logarithm = true;
-  EXPECT_EQ(to_problem(problem).op, "log_softmax");
-  EXPECT_EQ(to_problem(problem).fields.size(), plain);
-  problem.options.mask.inner = 4;  // of an option that is off: said all the same, and refused when it is read
-  EXPECT_EQ(to_problem(problem).fields.integer("mask_inner"), 4);
-  problem.options.scale = 0.125;
-  problem.options.mask.kind = SoftmaxMask::Kind::keep;
-  const Problem general = to_problem(problem);
-  EXPECT_EQ(general.fields.real("scale"), 0.125);
-  EXPECT_EQ(general.fields.string("mask"), "keep");
-  EXPECT_EQ(general.fields.integer("mask_inner"), 4);
-  EXPECT_FALSE(general.fields.contains("causal"));
-
-  SoftmaxBackwardProblem gradient = SoftmaxBackwardProblem::contiguous(8, 16, DType::f16);
-  EXPECT_EQ(to_problem(gradient).op, "softmax_backward");
-  gradient.logarithm = true;
-  EXPECT_EQ(to_problem(gradient).op, "log_softmax_backward");
-  EXPECT_EQ(to_problem(gradient).fields.string("dtype"), "f16");
-}
-
 TEST_F(SoftmaxFamily, PlansTakeTheArraysInOrder) {
   Aligned<std::uint8_t> mask;
   for (std::int64_t c = 0; c < family_cols; ++c) mask.values[c] = c % 2 == 0;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 
 namespace tunesmith::test {
 

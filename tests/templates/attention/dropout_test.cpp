@@ -9,7 +9,7 @@
 #include <string>
 
 #include "templates/render.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {

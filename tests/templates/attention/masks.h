@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/cases.h"
 #include "tests/templates/attention/mods.h"
-#include "tests/templates/softmax/cases.h"
 
 namespace tunesmith::test {
 

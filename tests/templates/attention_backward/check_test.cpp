@@ -8,8 +8,8 @@
 
 #include "core/half.h"
 #include "templates/render.h"
+#include "tests/support/cases.h"
 #include "tests/templates/attention/mods.h"
-#include "tests/templates/softmax/cases.h"
 
 namespace tunesmith {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "core/half.h"
 #include "templates/attention/reference/dropout.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 
 namespace tunesmith {
 namespace {

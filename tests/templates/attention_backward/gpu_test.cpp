@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/support/gpu_kernels.h"
-#include "tests/templates/attention_backward/cases.h"
+#include "tests/templates/attention_backward/matrix.h"
 
 namespace tunesmith {
 namespace {
@@ -20,12 +20,11 @@ class AttentionBackwardGpu : public test::GpuKernels {};
 class AttentionBackwardGpuParts : public AttentionBackwardGpu, public testing::WithParamInterface<std::size_t> {};
 constexpr std::size_t parts = 6;
 
-TEST_P(AttentionBackwardGpuParts, EveryProblemInEveryVariant) {
-  verify_all(test::part_of(test::backward_cases(test::backward_problems(false), device().info(), 3, 7), GetParam(), parts));
-}
-
-TEST_P(AttentionBackwardGpuParts, TensorCoresOnEveryProblem) {
-  verify_all(test::part_of(test::backward_cases(test::backward_problems(true), device().info(), 3, 107), GetParam(), parts));
+TEST_P(AttentionBackwardGpuParts, Matrix) {
+  std::vector<Case> cases;
+  for (const std::uint64_t seed : {3, 4})
+    for (const test::BackwardCase& each : test::backward_matrix({device().info()}, seed)) cases.push_back(each.c);
+  verify_each(test::part_of(cases, GetParam(), parts));
 }
 
 // Verifies the search spaces of common shapes like the tuner.
@@ -77,29 +76,6 @@ TEST_P(AttentionBackwardGpuParts, SearchSpacesOfOptions) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AttentionBackwardGpuParts, testing::Range(std::size_t{0}, parts));
-
-// Two wgmma kernels: one computes dk and dv, the other one dq.
-TEST_F(AttentionBackwardGpu, TwoKernels) {
-  if (name(device().info().arch) != "sm_90a") GTEST_SKIP() << "wgmma is sm_90a's";
-  const std::string gradients = "roles=gradients,tile_q=64,stages=2,ahead=1", keys = "roles=keys,tile_q=64,stages=2,ahead=";
-  std::vector<Case> cases;
-  for (const auto& [fields, config] : std::vector<std::pair<std::string, std::string>>{
-           {"batch=2,heads=4,kv_heads=2,seq_q=1000,seq_kv=777,head_dim=256", gradients},
-           {"batch=2,heads=4,kv_heads=2,seq_q=1000,seq_kv=1050,head_dim=256", gradients},
-           {"batch=2,heads=4,seq_q=1000,seq_kv=1333,head_dim=256,causal=bottom-right,dtype=f16",
-            gradients + ",dq_tile_q=64"},
-           {"batch=2,heads=2,seq_q=1500,seq_kv=777,head_dim=192,head_dim_v=128,causal=top-left,deterministic=1",
-            gradients + ",dq_tile_kv=96"},
-           {"heads=4,seq_q=2000,head_dim=192,causal=bottom-right,window_left=300", gradients + ",dq_stages=3"},
-           {"batch=4,heads=4,varlen=1,total_q=2500,total_kv=2400,seq_q=1000,seq_kv=1100,head_dim=256,causal=bottom-right",
-            gradients},
-           {"heads=4,kv_heads=1,seq_q=2000,seq_kv=1500,head_dim=128,causal=bottom-right", keys + "1,dq_tile_kv=96"},
-           {"heads=4,seq_q=700,seq_kv=900,head_dim=64,alibi=1,dslopes=1,dropout=0.2", keys + "0,dq_stages=3"},
-           {"heads=4,seq_q=700,seq_kv=900,head_dim=256,alibi=1,dslopes=1,accumulate=1", gradients}})
-    cases.push_back({test::normalized("attention_backward", fields),
-                     Config{parse_fields("variant=wgmma,kernels=2," + config, "config")}});
-  verify_all(cases);
-}
 
 }  // namespace
 }  // namespace tunesmith

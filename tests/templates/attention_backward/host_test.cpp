@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 
 #include "tests/support/host_kernels.h"
 #include "tests/templates/attention/mods.h"
-#include "tests/templates/attention_backward/cases.h"
+#include "tests/templates/attention_backward/matrix.h"
 #include "tuner/verify.h"
 
 namespace tunesmith {
@@ -20,22 +21,23 @@ class AttentionBackwardHost : public test::OptimizedHostKernels {
   Case case_of(const std::string& fields, const std::string& config) {
     return test::case_of("attention_backward", fields, device_.info(), config);
   }
+
+  /// The host executor's own search spaces have no wgmma.
+  std::vector<DeviceInfo> devices() const { return {device_.info(), generic_device(parse_arch("sm_90a"))}; }
 };
 
-// Verification uses a smaller problem with the same binary. Tests it with options and with large strides.
-TEST_F(AttentionBackwardHost, VerificationProblemHasTheSameSource) {
-  for (const char* fields :
-       {"seq_q=8192,head_dim=64,heads=32,kv_heads=8,batch=2",
-        "seq_q=4096,head_dim=64,heads=3,q_seq_stride=576,dq_seq_stride=576,dq_batch_stride=123456789,causal=bottom-right",
-        "seq_q=4096,head_dim=64,heads=3,layout=bhsd,dk_head_stride=1000001,varlen=1,batch=4,total_q=9000,total_kv=9000",
-        "seq_q=4096,head_dim=72,heads=16,softcap=30,alibi=1,sinks=1,dsinks=1,dslopes=1,dlse=1,dtype=f32"}) {
-    const Case large = case_of(fields, "");
-    const Case small{large.op().parse(large.problem)->verification_problem(), large.config};
-    EXPECT_EQ(large.op().normalize(small.problem), small.problem) << small.text();
-    EXPECT_EQ(render(*large.op().parse(large.problem), large.config), render(*small.op().parse(small.problem), small.config))
-        << large.text();
-  }
+class AttentionBackwardHostParts : public AttentionBackwardHost, public testing::WithParamInterface<std::size_t> {};
+constexpr std::size_t parts = 6;
+
+TEST_P(AttentionBackwardHostParts, Matrix) {
+  std::vector<Case> cases;
+  for (const test::BackwardCase& each : test::backward_matrix(devices(), 1)) cases.push_back(each.c);
+  verify_all(test::part_of(cases, GetParam(), parts));
 }
+
+INSTANTIATE_TEST_SUITE_P(All, AttentionBackwardHostParts, testing::Range(std::size_t{0}, parts));
+
+TEST_F(AttentionBackwardHost, MatrixIsComplete) { test::expect_complete(test::backward_matrix(devices(), 1)); }
 
 // The check against the reference detects results that one wrong key, or one option, changes.
 TEST_F(AttentionBackwardHost, DetectsAWrongOption) {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "core/half.h"
+#include "tests/support/cases.h"
 #include "tests/support/gpu_kernels.h"
-#include "tests/templates/softmax/cases.h"
 #include "tunesmith/buffer.h"
 #include "tunesmith/error.h"
 

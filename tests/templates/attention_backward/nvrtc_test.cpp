@@ -5,9 +5,10 @@
 #include <map>
 #include <set>
 
+#include "tests/support/covering.h"
 #include "tests/support/source_compilation.h"
 #include "tests/templates/attention/mods.h"
-#include "tests/templates/attention_backward/cases.h"
+#include "tests/templates/attention_backward/matrix.h"
 
 namespace tunesmith {
 namespace {
@@ -16,17 +17,19 @@ using test::archs;
 
 class AttentionBackwardNvrtc : public test::SourceCompilation {};
 
-// Every problem in every variant, for one architecture after another.
-TEST_F(AttentionBackwardNvrtc, EveryProblemCompiles) {
+class AttentionBackwardNvrtcParts : public AttentionBackwardNvrtc, public testing::WithParamInterface<std::size_t> {};
+constexpr std::size_t parts = 6;
+
+TEST_P(AttentionBackwardNvrtcParts, Matrix) {
+  std::vector<DeviceInfo> devices;
+  for (const char* arch : archs) devices.push_back(generic_device(parse_arch(arch)));
   std::vector<Source> sources;
-  std::size_t turn = 0;
-  for (const Problem& problem : test::backward_problems(false)) {
-    const Arch arch = parse_arch(archs[turn++ % std::size(archs)]);
-    for (const Config& config : test::sample_space(problem, generic_device(arch), 1, turn))
-      sources.push_back(source_of({problem, config}, arch));
-  }
-  compile_covering(sources);
+  for (const test::BackwardCase& each : test::part_of(test::backward_matrix(devices, 2), GetParam(), parts))
+    sources.push_back(source_of(each.c, devices[each.device].arch));
+  compile_all(sources, any_spills);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, AttentionBackwardNvrtcParts, testing::Range(std::size_t{0}, parts));
 
 TEST_F(AttentionBackwardNvrtc, EveryVariantCompilesForEveryArchitectureThatHasIt) {
   std::vector<Source> sources;

@@ -224,45 +224,6 @@ TEST_F(BackwardScoreMod, GradientsAreCentralDifferencesInFloat64) {
   });
 }
 
-// Verifies kernels like the tuner: every option, both variants, poisoned outputs, edge-case inputs, 16 bits, packed
-// sequences.
-TEST_F(BackwardScoreMod, CandidatesAreVerified) {
-  const std::string bias = test::mod_example("relative_bias"), softcap = test::mod_example("softcap"),
-                    alibi = test::mod_example("alibi"), gate = score_mod_of("  return score * tanhf(score * 2) + 0.1f * h;"),
-                    hard = score_mod_of("  return k % 7 == 3 ? -INFINITY : fmaxf(score, -1.0f) * 1.5f;");
-  // As coarse as the error of __tanhf allows, which is exact on the host executor.
-  const std::string steps = "  const float t = rintf(tanhf(score * 0.1f) * 2048.0f) / 2048.0f;\n",
-                    coarse_cap = score_mod_of(steps + "  return 10.0f * t;"),
-                    coarse_grad = gradient_of(steps + "  return 1.0f - t * t;");
-  const std::string flags = R"(// aux: flags:u8[total_kv]; shift:i64=3
-__device__ bool mask_mod(int b, int h, int q, int k, const Aux& aux) { return aux.flags[k] != 0 || (q + aux.shift) % 2 == h; }
-)";
-  const std::string tree =
-      "__device__ bool mask_mod(int b, int h, int q, int k, const Aux&) { return k <= q && (q / 16 == k / 16 || k % 5 == "
-      "0); }";
-  std::vector<Case> cases;
-  for (const auto& [fields, texts] : std::vector<std::pair<std::string, Texts>>{
-           {"batch=2,heads=4,kv_heads=2,seq_q=37,seq_kv=53,head_dim=16", {{"score_mod", bias}}},
-           {"heads=2,seq_q=70,seq_kv=50,head_dim=40,head_dim_v=24,causal=bottom-right", {{"score_mod", alibi}}},
-           {"heads=2,seq_q=50,seq_kv=70,head_dim=64,window_left=20,window_right=3,alibi=1,dslopes=1", {{"score_mod", gate}}},
-           {"heads=2,seq_q=70,seq_kv=70,head_dim=32,causal=top-left,sinks=1,dsinks=1,dlse=1", {{"score_mod", hard}}},
-           {"heads=2,seq_q=100,seq_kv=90,head_dim=64,softcap=3", {{"score_mod", softcap}, {"mask_mod", tree}}},
-           {"heads=2,seq_q=60,seq_kv=90,head_dim=16", {{"score_mod", coarse_cap}, {"score_mod_grad", coarse_grad}}},
-           {"batch=3,heads=2,seq_q=40,seq_kv=67,head_dim=24,causal=bottom-right,alibi=1,dslopes=1,sinks=1,dsinks=1,softcap="
-            "3,"
-            "window_left=31,varlen=1,total_q=70,total_kv=150",
-            {{"score_mod", softcap}, {"mask_mod", flags}}}})
-    for (const auto& [dtype, config] :
-         std::vector<std::pair<std::string, const char*>>{{"f32", simt}, {"bf16", "variant=mma"}, {"f16", "variant=mma"}})
-      cases.push_back(case_of(backward(fields + ",dtype=" + dtype, texts), config));
-  with_executables(cases, [&](const Case& c, const Executable& executable) {
-    const CheckResult check = verify(*c.op().parse(c.problem), executable, device_, 3);
-    EXPECT_TRUE(check.passed) << c.problem.short_text() << ": " << check.first_failure;
-    EXPECT_NE(check.note.find("score_mod"), std::string::npos);
-    EXPECT_GT(check.checked_rows, check.total_rows / 2) << c.problem.short_text();
-  });
-}
-
 // A derivative that is given replaces the one over dual numbers: a doubled one doubles dq.
 TEST_F(BackwardScoreMod, AGivenDerivativeIsTaken) {
   const std::string square = score_mod_of("  return 0.1f * score * score;");

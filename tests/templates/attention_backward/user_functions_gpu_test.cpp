@@ -24,21 +24,6 @@ using test::Case;
 // The shipped examples of score_mod, which kernels differentiate.
 class AttentionBackwardGpuScoreMod : public test::GpuKernels {};
 
-TEST_F(AttentionBackwardGpuScoreMod, InEveryVariant) {
-  std::vector<Case> cases;
-  for (const char* name : {"relative_bias", "softcap", "alibi"})
-    for (const char* fields : {"batch=2,heads=4,kv_heads=2,seq_q=137,seq_kv=253,head_dim=64,dtype=bf16",
-                               "batch=3,heads=2,seq_q=140,seq_kv=267,head_dim=128,dtype=f16,causal=bottom-right,alibi=1,"
-                               "dslopes=1,sinks=1,dsinks=1,softcap=3,varlen=1,total_q=270,total_kv=550"})
-      for (const char* variant : {"variant=mma", "variant=simt"}) {
-        Problem problem{"attention_backward", parse_fields(fields, "fields")};
-        problem.fields.set("score_mod", test::mod_example(name));
-        problem = find_op(problem.op).normalize(problem);
-        cases.push_back(case_of(problem, variant));
-      }
-  verify_all(cases);
-}
-
 // __tanhf has the documented error. The check against the reference evaluates it at a score and at both ends of the score's
 // rounding error, so within such a short interval it must stay between its values there.
 TEST_F(AttentionBackwardGpuScoreMod, ApproximateTanh) {
@@ -78,31 +63,6 @@ TEST_F(AttentionBackwardGpuScoreMod, ApproximateTanh) {
       if (dense[i] < least - 0x1p-22f * middle || dense[i] > most + 0x1p-22f * middle) ++outside;
   }
   EXPECT_EQ(outside, 0) << "of " << dense.size();
-}
-
-// Gradients of the arrays that score_mod reads.
-TEST_F(AttentionBackwardGpuScoreMod, AuxGradientsInEveryVariant) {
-  std::vector<Case> cases;
-  struct Differentiated {
-    const char *name, *array, *fields;
-  };
-  for (const auto& [name, array, fields] : std::vector<Differentiated>{
-           {"relative_bias", "bias", "batch=2,heads=2,kv_heads=1,seq_q=70,seq_kv=130,head_dim=64,dtype=bf16"},
-           {"relative_bias", "bias",
-            "heads=1,seq_q=150,seq_kv=200,head_dim=128,dtype=bf16,dropout=0.2,deterministic=1,accumulate=1"},
-           {"alibi", "slopes", "heads=2,seq_q=90,seq_kv=70,head_dim=256,dtype=f16,causal=top-left"},
-           {"relative_bias", "bias",
-            "batch=3,heads=1,seq_q=140,seq_kv=267,head_dim=96,dtype=f16,causal=bottom-right,alibi=1,dslopes=1,softcap=3,"
-            "varlen=1,total_q=170,total_kv=350,deterministic=1"}})
-    for (const char* variant : {"variant=wgmma", "variant=mma", "variant=simt"}) {
-      if (std::string_view(variant) == "variant=wgmma" && tunesmith::name(device().info().arch) != "sm_90a") continue;
-      Problem problem{"attention_backward", parse_fields(fields, "fields")};
-      problem.fields.set("score_mod", test::mod_example(name));
-      problem.fields.set("daux", array);
-      problem = find_op(problem.op).normalize(problem);
-      cases.push_back(case_of(problem, variant));
-    }
-  verify_all(cases);
 }
 
 /// A problem with user functions; empty ones are left out.

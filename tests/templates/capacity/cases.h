@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 
 namespace tunesmith::test {
 

@@ -9,7 +9,7 @@
 #include "jit/host/compiler.h"
 #include "jit/host/device.h"
 #include "templates/render.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 #include "tuner/verify.h"
 #include "tunesmith/error.h"
 
@@ -94,29 +94,6 @@ TEST(CopyDescriptor, ExplainsInvalidConfigurations) {
   expect_parts(error("load=no_allocate", "sm_90a", ",in_place=1"), {"no_allocate", "in_place"});
   expect_parts(error("threads=1024,vectors=16", "sm_90a", ",inputs=2"), {"registers"});
   EXPECT_NE(copy().parse(normalized("elements=8"))->why_invalid(device_of("sm_90a"), Config{}), "");
-}
-
-TEST(CopyDescriptor, EveryCandidateIsValidAndDistinctAndTheDefaultComesFirst) {
-  for (const char* arch : archs)
-    for (const char* fields : {"elements=0", "elements=1000", "elements=100000000", "elements=100000000,dtype=bf16,inputs=2",
-                               "elements=5000000,in_place=1", "elements=5000000,inputs=2,in_place=1",
-                               "elements=5000000,write=0", "elements=5000000,dtype=bf16,write=0"}) {
-      const Problem problem = normalized(fields);
-      const DeviceInfo device = device_of(arch);
-      const auto quick = copy().parse(problem)->search_space(device, Effort::quick);
-      const auto full = copy().parse(problem)->search_space(device, Effort::full);
-      SCOPED_TRACE(std::string(fields) + " on " + arch);
-      EXPECT_EQ(full.front(), copy().parse(problem)->default_config(device));
-      EXPECT_EQ(quick.front(), full.front());
-      EXPECT_GT(full.size(), quick.size());
-      std::set<std::string> texts;
-      for (const Config& config : full) {
-        EXPECT_EQ(copy().parse(problem)->why_invalid(device, config), "") << config.text();
-        EXPECT_EQ(copy().parse(problem)->complete_config(device, config), config);
-        EXPECT_TRUE(texts.insert(config.text()).second) << config.text();
-      }
-      for (const Config& config : quick) EXPECT_TRUE(texts.contains(config.text())) << config.text();
-    }
 }
 
 TEST(CopyDescriptor, LaunchesBlocksForAllElements) {

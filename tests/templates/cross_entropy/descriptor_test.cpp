@@ -1,4 +1,4 @@
-// The descriptors of the cross-entropy family: fields and their errors, arrays, keys, search spaces, launches.
+// The descriptors of the cross-entropy family: fields, arrays, keys, defaults, launches.
 
 #include <gtest/gtest.h>
 
@@ -6,15 +6,12 @@
 #include <initializer_list>
 #include <set>
 
-#include "tests/templates/softmax/cases.h"
-#include "tunesmith/error.h"
+#include "tests/support/cases.h"
 
 namespace tunesmith {
 namespace {
 
 using test::normalized;
-
-const char* const ops[] = {"cross_entropy", "cross_entropy_backward", "cross_entropy_shard", "cross_entropy_combine"};
 
 DeviceInfo hopper() { return generic_device(parse_arch("sm_90a")); }
 
@@ -25,17 +22,6 @@ std::string names(std::string_view op, const std::string& fields) {
   return text;
 }
 
-void expect_error(std::string_view op, const std::string& fields, const std::vector<const char*>& parts) {
-  try {
-    normalized(op, fields);
-    ADD_FAILURE() << op << " " << fields << " was accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    for (const char* part : parts)
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what() << " lacks " << part;
-  }
-}
-
 std::vector<std::string> entries(std::string_view op, const std::string& fields, const std::string& config = "") {
   const test::Case c = test::case_of(op, fields, hopper(), config);
   std::vector<std::string> list;
@@ -44,39 +30,10 @@ std::vector<std::string> entries(std::string_view op, const std::string& fields,
   return list;
 }
 
-TEST(CrossEntropyDescriptor, NormalizationIsIdempotent) {
-  for (const auto& [op, fields] :
-       {std::pair{"cross_entropy", "rows=9,cols=100,label_smoothing=0.1,weight=1,gradient=in_place,dloss=scalar,nll=1"},
-        {"cross_entropy", "rows=9,cols=100,reduction=none,ignore_index=-1,num_correct=1,check_targets=1"},
-        {"cross_entropy_backward", "rows=9,cols=100,vocab_start=100,vocab_size=300,in_place=1,reduction=sum"},
-        {"cross_entropy_shard", "rows=9,cols=100,vocab_size=300,softcap=30,argmax=1"},
-        {"cross_entropy_combine", "rows=9,shards=3,vocab_size=300,z_loss=0.1"}}) {
-    const Problem problem = normalized(op, fields);
-    EXPECT_EQ(find_op(op).normalize(problem), problem) << problem.text();
-  }
+TEST(CrossEntropyDescriptor, DefaultsAreFilledIn) {
   EXPECT_EQ(normalized("cross_entropy", "rows=9,cols=100").text(),
             "cross_entropy rows=9,cols=100,dtype=f32,target_dtype=i64,out_dtype=f32,logits_row_stride=100,"
             "dlogits_row_stride=100,logits_alignment=16,dlogits_alignment=16,gradient=none");
-}
-
-TEST(CrossEntropyDescriptor, ErrorsNameFieldValueAndAllowedValues) {
-  expect_error("cross_entropy", "cols=4", {"rows", "missing"});
-  expect_error("cross_entropy", "rows=4,cols=0", {"cols", "0", "1 to"});
-  expect_error("cross_entropy", "rows=4,cols=4,gradient=yes", {"gradient", "'yes'", "none, separate, in_place"});
-  expect_error("cross_entropy", "rows=4,cols=4,reduction=avg", {"reduction", "'avg'", "mean, sum, none"});
-  expect_error("cross_entropy", "rows=4,cols=4,label_smoothing=1.5", {"label_smoothing", "1.5", "0 to 1"});
-  expect_error("cross_entropy", "rows=4,cols=4,z_loss=-1", {"z_loss", "-1"});
-  expect_error("cross_entropy", "rows=4,cols=4,softcap=0.0001", {"softcap", "1e-04", "0, or"});
-  expect_error("cross_entropy", "rows=4,cols=4,scale=0", {"scale", "0"});
-  expect_error("cross_entropy", "rows=4,cols=4,target_dtype=f32", {"target_dtype", "'f32'", "i32, i64"});
-  expect_error("cross_entropy", "rows=4,cols=4,dloss=row", {"dloss", "gradient is none"});
-  expect_error("cross_entropy", "rows=4,cols=4,dloss=row,gradient=separate", {"dloss is row", "reduction is mean"});
-  expect_error("cross_entropy", "rows=4,cols=4,gradient=in_place,out_dtype=f16", {"in place", "f16"});
-  expect_error("cross_entropy", "rows=4,cols=4,logits_row_stride=3", {"logits_row_stride", "3", "0, or at least 4"});
-  expect_error("cross_entropy", "rows=4,cols=4,vocab_size=8", {"vocab_size", "cross_entropy"});
-  expect_error("cross_entropy_shard", "rows=4,cols=4,vocab_start=6,vocab_size=8", {"vocab_size", "8", "10"});
-  expect_error("cross_entropy_backward", "rows=4,cols=4,vocab_size=8,weight=1,label_smoothing=0.1", {"weights of all"});
-  expect_error("cross_entropy_combine", "rows=4,shards=2", {"vocab_size", "missing"});
 }
 
 TEST(CrossEntropyDescriptor, ArraysHaveTheDocumentedOrder) {
@@ -108,28 +65,6 @@ TEST(CrossEntropyDescriptor, KeysDistinguishKernels) {
     EXPECT_TRUE(seen.insert(problem_class(fields)).second) << fields;
   EXPECT_EQ(problem_class(",label_smoothing=0.1"), problem_class(",label_smoothing=0.2"));
   EXPECT_EQ(problem_class(",ignore_index=3"), problem_class(""));
-}
-
-TEST(CrossEntropyDescriptor, SearchSpacesAreValidAndStartWithTheDefault) {
-  for (const char* op : ops)
-    for (const char* cols : {"1000", "32000", "128256", "1000000"})
-      for (const char* more : {",dtype=bf16", "", ",gradient=in_place"}) {
-        const bool combine = std::string(op) == "cross_entropy_combine";
-        if (std::string(op) != "cross_entropy" && *more != '\0') continue;
-        const Problem problem =
-            normalized(op, std::string("rows=8192,") + (combine ? "shards=8,vocab_size=" : "cols=") + cols + more);
-        const Op& described = find_op(op);
-        for (const Effort effort : {Effort::quick, Effort::full}) {
-          const std::vector<Config> space = described.parse(problem)->search_space(hopper(), effort);
-          ASSERT_FALSE(space.empty());
-          EXPECT_EQ(space.front(), described.parse(problem)->default_config(hopper())) << problem.text();
-          EXPECT_LE(space.size(), effort == Effort::quick ? 24U : 220U) << problem.text();
-          for (const Config& config : space) {
-            EXPECT_EQ(described.parse(problem)->why_invalid(hopper(), config), "") << problem.text() << " " << config.text();
-            EXPECT_EQ(std::ranges::count(space, config), 1) << config.text();
-          }
-        }
-      }
 }
 
 TEST(CrossEntropyDescriptor, LossWithoutGradientReadsLogitsOnce) {
@@ -386,13 +321,6 @@ TEST(CrossEntropyDescriptor, OneBlockReducesSplitPartials) {
     EXPECT_EQ(plan.kernels.front().grid.x, 12U);
     EXPECT_EQ(plan.kernels.back().grid.x, blocks) << more;
   }
-}
-
-TEST(CrossEntropyDescriptor, MarkIgnoredNeedsArgmax) {
-  expect_error("cross_entropy", "rows=4,cols=4,mark_ignored=1", {"mark_ignored", "argmax=1"});
-  expect_error("cross_entropy_combine", "rows=4,shards=2,vocab_size=8,mark_ignored=1", {"mark_ignored", "argmax=1"});
-  EXPECT_EQ(normalized("cross_entropy", "rows=4,cols=4,argmax=1,mark_ignored=0"),
-            normalized("cross_entropy", "rows=4,cols=4,argmax=1"));
 }
 
 }  // namespace

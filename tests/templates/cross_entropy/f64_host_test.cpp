@@ -7,9 +7,8 @@
 #include <set>
 
 #include "core/half.h"
+#include "tests/support/cases.h"
 #include "tests/support/host_kernels.h"
-#include "tests/templates/softmax/cases.h"
-#include "tunesmith/error.h"
 
 namespace tunesmith {
 namespace {
@@ -60,23 +59,6 @@ TEST(CrossEntropyF64, ArraysOfNumbersAreOfF64) {
   EXPECT_EQ(dtypes("cross_entropy_combine", "rows=2,shards=2,vocab_size=6"), "partials=f32 targets=i64 loss=f32 lse=f32 ");
   EXPECT_EQ(dtypes("cross_entropy_backward", "rows=2,cols=3,dtype=bf16,nll=1"),
             "logits=bf16 targets=i64 lse=f32 dloss=f32 nll=f32 dlogits=bf16 ");
-}
-
-TEST(CrossEntropyF64, AllowsNoOtherDtypesWithIt) {
-  const auto error_of = [](std::string_view op, const char* fields) -> std::string {
-    try {
-      test::normalized(op, fields);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_EQ(error_of("cross_entropy", "rows=1,cols=8,dtype=f64,gradient=separate,out_dtype=f32"),
-            "out_dtype is f32, but dtype is f64; allowed: f64");
-  EXPECT_EQ(error_of("cross_entropy_backward", "rows=1,cols=8,dtype=bf16,out_dtype=f64"),
-            "out_dtype is f64, but dtype is bf16; allowed: f32, f16, bf16");
-  EXPECT_EQ(error_of("cross_entropy_combine", "rows=1,shards=2,vocab_size=8,dtype=bf16"),
-            "dtype is 'bf16'; allowed: f32, f64");
 }
 
 /// The errors of a kernel that computes one step in float32.

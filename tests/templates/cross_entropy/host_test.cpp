@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "core/half.h"
+#include "tests/support/cases.h"
 #include "tests/support/host_kernels.h"
-#include "tests/templates/softmax/cases.h"
 #include "tuner/device_memory.h"
 
 namespace tunesmith {

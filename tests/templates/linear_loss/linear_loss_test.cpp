@@ -10,8 +10,8 @@
 #include "jit/host/device.h"
 #include "templates/render.h"
 #include "tests/api/engine/fakes.h"
+#include "tests/support/cases.h"
 #include "tests/templates/matmul/cases.h"
-#include "tests/templates/softmax/cases.h"
 #include "tuner/verify.h"
 #include "tunesmith/error.h"
 

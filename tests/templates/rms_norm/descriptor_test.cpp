@@ -1,29 +1,17 @@
-// The description of rms_norm: normal form, errors, arrays, keys, parameters.
+// The description of rms_norm: normal form, arrays, keys, parameters.
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "templates/render.h"
-#include "tests/templates/softmax/cases.h"
-#include "tunesmith/error.h"
-#include "tunesmith/rms_norm.h"
+#include "tests/support/cases.h"
 
 namespace tunesmith {
 namespace {
 
 Problem normalized(const std::string& fields) { return test::normalized("rms_norm", fields); }
 ParsedProblemPtr parsed(const std::string& fields) { return find_op("rms_norm").parse(normalized(fields)); }
-
-void expect_error(const std::string& fields, std::initializer_list<const char*> parts) {
-  try {
-    ADD_FAILURE() << fields << " was accepted as " << normalized("rows=6,cols=8," + fields).text();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    for (const char* part : parts)
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << fields << ": " << error.what();
-  }
-}
 
 TEST(RmsNormDescription, FillsInDefaultsOnce) {
   const Problem plain = normalized("rows=3,cols=5");
@@ -35,35 +23,6 @@ TEST(RmsNormDescription, FillsInDefaultsOnce) {
   EXPECT_NE(normalized("rows=3,cols=5,eps=0"), plain);
   const Problem weighted = normalized("rows=3,cols=5,dtype=bf16,weight=1");
   EXPECT_EQ(normalized("rows=3,cols=5,dtype=bf16,weight=1,weight_dtype=bf16,weight_offset=0,weight_alignment=64"), weighted);
-}
-
-TEST(RmsNormDescription, TypedProblemsHaveTheSameFields) {
-  RmsNormProblem problem{.rows = 3, .cols = 5, .dtype = DType::f16};
-  problem.eps = 0;
-  problem.weight = problem.rstd = true;
-  problem.weight_dtype = DType::f32;
-  problem.weight_offset = 1;
-  EXPECT_EQ(find_op("rms_norm").normalize(to_problem(problem)),
-            normalized("rows=3,cols=5,dtype=f16,eps=0,weight=1,weight_dtype=f32,weight_offset=1,rstd=1"));
-}
-
-TEST(RmsNormDescription, ErrorsNameFieldValueAndAllowedValues) {
-  expect_error("eps=-1", {"eps", "-1", "0 to 1e+30"});
-  expect_error("eps=nan", {"eps", "nan"});
-  expect_error("weight=2", {"weight", "2", "0 to 1"});
-  expect_error("weight_offset=1", {"weight_offset", "only with weight=1"});
-  expect_error("weight_dtype=f16", {"weight_dtype", "only with weight=1"});
-  expect_error("weight=1,weight_dtype=f16", {"weight_dtype is f16; allowed: f32"});
-  expect_error("dtype=bf16,weight=1,weight_dtype=f16", {"weight_dtype is f16; allowed: bf16", "f32"});
-  expect_error("out_dtype=f64", {"out_dtype is f64, but dtype is f32; allowed: f32, f16, bf16"});
-  expect_error("weight=1,weight_dtype=f64", {"weight_dtype is f64; allowed: f32"});
-  expect_error("weight=1,weight_dtype=i32", {"weight_dtype", "'i32'", "f32, f16, bf16"});
-  expect_error("weight=1,weight_alignment=2", {"weight_alignment", "2", "power of two from 4"});
-  expect_error("weight=1,weight_offset=1e31", {"weight_offset", "1e+31"});
-  expect_error("in_place=1,out_dtype=f16", {"in_place", "f32", "f16"});
-  expect_error("in_place=1,y_row_stride=9", {"in_place", "8", "9"});
-  expect_error("y_row_stride=0", {"y_row_stride", "at least 8"});
-  expect_error("scale=2", {"scale", "rms_norm"});
 }
 
 TEST(RmsNormDescription, ArraysAreThoseOfTheOptions) {

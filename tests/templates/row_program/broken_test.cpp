@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <random>
+#include <regex>
 #include <sstream>
 
 #include "templates/row_program/language/canonical.h"
@@ -31,15 +32,24 @@ struct Broken {
   std::string expected, text;  // "2:5: message"
 };
 
-/// The file has for each program a line `%% line:column: message`, and the program.
+/// The file has for each program a line `%% line:column: message`, and the program. After a line such as
+/// `%%% in x : f32[row, col]\n...`, each line `TEXT %% line:column: message` is a program, with its text for the dots.
 std::vector<Broken> broken_programs() {
   std::ifstream file(source_folder() / "tests/templates/row_program/broken_programs.txt");
   std::vector<Broken> programs;
+  std::string before, after;
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("%% "))
+    if (line.starts_with("%%% ")) {
+      const std::string frame = std::regex_replace(line.substr(4), std::regex(R"(\\n)"), "\n") + "\n";
+      before = frame.substr(0, frame.find("..."));
+      after = frame.substr(before.size() + 3);
+    } else if (const std::size_t at = line.rfind("%% "); !after.empty()) {
+      programs.push_back({line.substr(at + 3), before + line.substr(0, at - 1) + after});
+    } else if (at == 0) {
       programs.push_back({line.substr(3), ""});
-    else if (!programs.empty())
+    } else {
       programs.back().text += line + "\n";
+    }
   }
   return programs;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "jit/executable.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 
 namespace tunesmith::test {
 

@@ -174,21 +174,6 @@ TEST(RowProgramDescription, KeysAndDefaultsFollowWhatIsAdjacent) {
   EXPECT_GE(strided::TypedConfig::parse(transposed->default_config(device)).lanes, 16);
 }
 
-// The tuner verifies a smaller problem: it must have the same kernel.
-TEST(RowProgramDescription, ProblemsToVerifyHaveTheSameSource) {
-  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
-  for (const char* fields : {"rows=4000,cols=60,inner=100,col_strides=x=1,inner_strides=x=60",
-                             "rows=9000,cols=60,row_strides=x=1,col_strides=x=9000",
-                             "rows=64,cols=4000,inner=1000,col_strides=x=1200,row_strides=x=4800000",
-                             "rows=64,cols=4000,inner=1000,col_strides=x=257",
-                             "rows=3,cols=9,inner=5000,row_strides=y=1,col_strides=y=3,inner_strides=y=27"}) {
-    const ParsedProblemPtr problem = parsed(norm(), fields);
-    const ParsedProblemPtr small = find_op("row_program").parse(problem->verification_problem());
-    const Config config = problem->complete_config(device, {parse_fields("variant=two_pass", "config")});
-    EXPECT_EQ(render(*small, config), render(*problem, config)) << fields;
-  }
-}
-
 TEST(RowProgramDescription, VariantsWithAnInnerDimension) {
   const DeviceInfo device = generic_device(parse_arch("sm_90a"));
   const auto problem = [](const std::string& text, const std::string& fields) {
@@ -254,28 +239,6 @@ TEST(RowProgramDescription, KeysDependOnWhatIsComputed) {
   for (const char* fields : {",dtype=bf16", ",alignments=w=4", ",in_place=y=x", ",row_strides=x=65;y=65"})
     EXPECT_TRUE(all.insert(key(norm(), std::string("rows=6,cols=64") + fields)).second) << fields;
   EXPECT_TRUE(all.insert(key(test::row_program_text("softmax"), "rows=6,cols=64")).second);
-}
-
-TEST(RowProgramDescription, NumbersAreNotPartOfTheSource) {
-  const DeviceInfo device = generic_device(parse_arch("sm_90a"));
-  const ParsedProblemPtr problem = parsed(norm(), "rows=6,cols=1024");
-  const Config config = problem->default_config(device);
-  EXPECT_EQ(render(*parsed(norm(), "rows=900,cols=1024,numbers=eps=0.5"), config), render(*problem, config));
-  EXPECT_EQ(render(*find_op("row_program").parse(problem->verification_problem()), config), render(*problem, config));
-}
-
-TEST(RowProgramDescription, EveryCandidateIsValidAndTheDefaultIsFirst) {
-  for (const char* arch : {"sm_75", "sm_80", "sm_90a"}) {
-    const DeviceInfo device = generic_device(parse_arch(arch));
-    for (const test::NamedProgram& program : test::row_programs())
-      for (const char* fields : {"rows=4096,cols=4096,dtype=bf16", "rows=20,cols=65536"}) {
-        const ParsedProblemPtr problem = parsed(program.text, fields);
-        const std::vector<Config> space = problem->search_space(device, Effort::quick);
-        ASSERT_FALSE(space.empty());
-        EXPECT_EQ(space.front(), problem->default_config(device)) << program.name;
-        for (const Config& config : space) EXPECT_EQ(problem->why_invalid(device, config), "") << program.name;
-      }
-  }
 }
 
 TEST(RowProgramDescription, AddressesGiveAlignmentsAndArraysInPlace) {

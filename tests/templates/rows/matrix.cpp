@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -14,6 +12,7 @@
 #include "tests/random/case.h"
 #include "tests/random/chance.h"
 #include "tests/random/coverage.h"
+#include "tests/support/covering.h"
 #include "tests/templates/row_program/f64_cases.h"
 #include "tests/templates/row_program/op_cases.h"
 #include "tests/templates/row_program/random_programs.h"
@@ -263,33 +262,6 @@ class Drawing {
   std::size_t turn_ = 0;
 };
 
-/// Returns the candidates that add features, the ones that add most first; all for `make test-release`.
-std::vector<MatrixCase> covering(const std::vector<Candidate>& candidates) {
-  std::map<std::string, std::size_t> numbers;
-  std::vector<std::vector<std::size_t>> features(candidates.size());
-  for (std::size_t i = 0; i < candidates.size(); ++i)
-    for (const std::string& feature : candidates[i].features)
-      features[i].push_back(numbers.emplace(feature, numbers.size()).first->second);
-  std::vector<bool> covered(numbers.size());
-  std::vector<MatrixCase> chosen;
-  for (;;) {
-    std::size_t best = 0, most = 0;
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      const auto added = static_cast<std::size_t>(
-          std::ranges::count_if(features[i], [&](std::size_t feature) { return !covered[feature]; }));
-      if (added > most) most = added, best = i;
-    }
-    if (most == 0) break;
-    for (const std::size_t feature : features[best]) covered[feature] = true;
-    chosen.push_back(candidates[best].drawn);
-  }
-  if (std::getenv("TUNESMITH_ALL_CASES") != nullptr) {
-    chosen.clear();
-    for (const Candidate& candidate : candidates) chosen.push_back(candidate.drawn);
-  }
-  return chosen;
-}
-
 }  // namespace
 
 std::vector<std::string> row_families() {
@@ -323,7 +295,10 @@ std::vector<MatrixCase> row_matrix(const std::string& family, const std::vector<
         candidates.push_back(std::move(*made));
         drawn.insert(program);
       }
-  std::vector<MatrixCase> chosen = covering(candidates);
+  std::vector<std::vector<std::string>> features;
+  for (const Candidate& candidate : candidates) features.push_back(candidate.features);
+  std::vector<MatrixCase> chosen;
+  for (const std::size_t i : covering_features(features)) chosen.push_back(candidates[i].drawn);
   std::printf("%zu of %zu cases cover all pairs\n", chosen.size(), candidates.size());
   return chosen;
 }

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/cases.h"
 #include "tests/support/largest_errors.h"
-#include "tests/templates/softmax/cases.h"
 
 namespace tunesmith::test {
 

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
 #include "tests/support/source_compilation.h"
 #include "tests/templates/rows/matrix.h"
 
@@ -23,8 +21,7 @@ TEST_P(RowsNvrtc, Matrix) {
   test::expect_complete(GetParam(), matrix);
   std::vector<Source> sources;
   for (const test::MatrixCase& each : matrix) sources.push_back(source_of(each.c, devices[each.device].arch));
-  // Pinned schedules that the search does not try may spill, as lists of chosen columns in f64 with 1024 threads do.
-  compile_all(sources, std::numeric_limits<int>::max());
+  compile_all(sources, any_spills);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RowsNvrtc, testing::ValuesIn(test::row_families()),

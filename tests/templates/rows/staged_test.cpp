@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/cases.h"
 #include "tests/support/host_kernels.h"
-#include "tests/templates/softmax/cases.h"
 #include "tuner/evaluate.h"
 #include "tunesmith/error.h"
 

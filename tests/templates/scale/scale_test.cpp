@@ -12,7 +12,7 @@
 #include "templates/render.h"
 #include "tests/api/engine/fakes.h"
 #include "tests/api/engine/host_options.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 #include "tuner/verify.h"
 #include "tunesmith/error.h"
 

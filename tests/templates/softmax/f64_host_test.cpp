@@ -1,4 +1,4 @@
-// softmax, log_softmax and their gradients in f64: dtypes, and that the comparison with a reference in long double rejects
+// softmax, log_softmax and their gradients in f64: that the comparison with a reference in long double rejects
 // sums and exponentials in float32.
 
 #include <gtest/gtest.h>
@@ -6,28 +6,10 @@
 #include <cmath>
 
 #include "core/half.h"
-#include "tests/templates/softmax/cases.h"
-#include "tunesmith/error.h"
+#include "tests/support/cases.h"
 
 namespace tunesmith {
 namespace {
-
-TEST(SoftmaxF64, AllowsNoOtherDtypesWithIt) {
-  const auto error_of = [](std::string_view op, const char* fields) -> std::string {
-    try {
-      test::normalized(op, fields);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_EQ(error_of("softmax", "rows=1,cols=8,dtype=f64,out_dtype=f32"),
-            "out_dtype is f32, but dtype is f64; allowed: f64");
-  EXPECT_EQ(error_of("log_softmax_backward", "rows=1,cols=8,dtype=bf16,out_dtype=f64"),
-            "out_dtype is f64, but dtype is bf16; allowed: f32, f16, bf16");
-  EXPECT_EQ(error_of("softmax", "rows=1,cols=8,mask=add,mask_dtype=f64"),
-            "mask_dtype is f64, but dtype is f32; allowed: f32, f16, bf16");
-}
 
 // The scale of f64 is not rounded to float32.
 TEST(SoftmaxF64, KeepsTheScale) {

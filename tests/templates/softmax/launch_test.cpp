@@ -1,4 +1,4 @@
-// Launches of the softmax family: grids, clusters, workspaces, parameters; and the problems that verification uses.
+// Launches of the softmax family: grids, clusters, workspaces, parameters.
 
 #include "templates/row/launch.h"
 
@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "templates/render.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 
 namespace tunesmith {
 namespace {
@@ -152,31 +152,6 @@ TEST(SoftmaxLaunch, ParametersMatchTheLayoutInTheSource) {
   float scale = 0;
   std::memcpy(&scale, plan.params.data() + 48 + 11 * 8, 4);
   EXPECT_EQ(scale, 0.5F);
-}
-
-const char* const shapes[] = {
-    "rows=4096,cols=1",
-    "rows=4096,cols=781",
-    "rows=4096,cols=32000,dtype=bf16",
-    "rows=1,cols=1048576",
-    "rows=0,cols=64",
-    "rows=4096,cols=128,dtype=bf16,scale=0.125,causal=1,valid_cols=1,valid_cols_group=64,safe=1",
-    "rows=4096,cols=128,mask=keep,mask_inner=256,mask_middle=4,mask_outer_stride=32768",
-    "rows=2,cols=300,mask=keep,mask_inner=1,mask_middle=2,mask_outer_stride=600,mask_middle_stride=0",
-};
-
-TEST(SoftmaxVerification, RunsTheSameBinaryOnFewRows) {
-  for (const std::string_view op : softmax_ops)
-    for (const char* fields : shapes) {
-      const Problem p = test::normalized(op, fields);
-      const Problem small = find_op(op).parse(p)->verification_problem();
-      EXPECT_LE(small.fields.integer("rows"), 513);
-      EXPECT_GE(small.fields.integer("rows"), 17);
-      const Config config = find_op(op).parse(p)->default_config(launch_h100());
-      EXPECT_EQ(render(*find_op(op).parse(small), config), render(*find_op(op).parse(p), config)) << fields;
-      EXPECT_EQ(render(*find_op(op).parse(find_op(op).normalize(small)), config), render(*find_op(op).parse(p), config))
-          << fields;
-    }
 }
 
 TEST(SoftmaxSource, DependsOnThePresenceOfAScaleNotOnItsValue) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/half.h"
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 
 namespace tunesmith {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 #include "tunesmith/error.h"
 
 namespace tunesmith {
@@ -46,51 +46,6 @@ Names variants_of(std::string_view op, const std::string& fields, const DeviceIn
   return names;
 }
 
-/// Checks a search space and returns the number of candidates.
-std::size_t check_space(const Op& op, const Problem& p, const DeviceInfo& device, Effort effort) {
-  const std::vector<Config> space = op.parse(p)->search_space(device, effort);
-  if (space.empty()) ADD_FAILURE() << p.text();
-  EXPECT_EQ(space.front(), op.parse(p)->default_config(device));
-  std::set<std::string> texts;
-  for (const Config& config : space) {
-    const std::string text = config.text();
-    EXPECT_EQ(op.parse(p)->why_invalid(device, config), "") << text;
-    EXPECT_TRUE(texts.insert(text).second) << text;
-    if (texts.size() % 5 != 0) continue;  // check every fifth
-    EXPECT_EQ(op.parse(p)->complete_config(device, config), config);
-    EXPECT_EQ(Config{parse_fields(text, "config")}, config);
-  }
-  return space.size();
-}
-
-TEST(SoftmaxSpace, EveryCandidateIsValidDistinctAndWellFormedAndTheDefaultComesFirst) {
-  struct Most {
-    std::size_t count = 0;
-    std::string text;
-  } quick, full;
-  std::size_t turn = 0;
-  for (const char* fields : space_shapes)
-    for (const char* arch : archs) {
-      ++turn;
-      for (std::size_t i = 0; i < softmax_ops.size(); ++i) {
-        const Problem p = normalized(softmax_ops[i], fields);
-        const DeviceInfo device = device_of(arch);
-        const std::string text = p.text() + " on " + arch;
-        SCOPED_TRACE(text);
-        const auto look = [&](Effort effort, Most& most) {
-          const std::size_t count = check_space(find_op(softmax_ops[i]), p, device, effort);
-          if (count > most.count) most = {count, text};
-        };
-        look(Effort::quick, quick);
-        if ((turn + i) % 4 == 0 || std::string_view(arch) == "sm_90a") look(Effort::full, full);
-      }
-    }
-  std::printf("at most, quick: %zu (%s)\nat most, full: %zu (%s)\n", quick.count, quick.text.c_str(), full.count,
-              full.text.c_str());
-  EXPECT_LE(quick.count, 24U) << quick.text;
-  EXPECT_LE(full.count, 220U) << full.text;
-}
-
 // Which of 4 and 8 blocks is faster differs between space_shapes by 10%.
 TEST(SoftmaxSpace, FewLongRowsTryClustersOf4And8Blocks) {
   const Problem p = normalized("softmax", "rows=57,cols=81120,dtype=bf16");
@@ -100,16 +55,6 @@ TEST(SoftmaxSpace, FewLongRowsTryClustersOf4And8Blocks) {
   for (const char* cluster : {"variant=cluster,threads=256,blocks_per_row=4,",
                               "variant=cluster,threads=256,blocks_per_row=8,", "variant=grid,threads=128,"})
     EXPECT_NE(all.find(cluster), std::string::npos) << cluster << "\n" << all;
-}
-
-TEST(SoftmaxSpace, QuickIsASubsetOfFull) {
-  for (const std::string_view name : softmax_ops)
-    for (const char* fields : space_shapes) {
-      const Problem p = normalized(name, fields);
-      const auto full = find_op(name).parse(p)->search_space(space_h100(), Effort::full);
-      for (const Config& config : find_op(name).parse(p)->search_space(space_h100(), Effort::quick))
-        EXPECT_NE(std::ranges::find(full, config), full.end()) << name << " " << fields << " " << config.text();
-    }
 }
 
 // Compiling the unrolled kernels of long rows takes most of the time of a quick search.

@@ -2,7 +2,7 @@
 //
 //   specialized for cols = 128256, reads bf16, writes bf16
 //   rows            any number, and any number of positions that is a multiple of 4, at any strides
-//   configuration   variant=split,threads=256,lanes=1,unroll=8,blocks_per_row=16,min_blocks=2,load=evict_last,load_again=evict_first,store=plain
+//   configuration   variant=split,threads=256,lanes=1,unroll=8,blocks_per_row=16,load=evict_last,load_again=evict_first,store=plain
 //   algorithm       two kernels compute the maximum, the sum of exponentials and the result; the first writes
 //                   partials of 16 slices of the columns, the second combines them, reads the columns again and
 //                   writes
@@ -55,12 +55,12 @@ static_assert(sizeof(tunesmith::StridedParams::first_vectors) == 8, "the host fi
 static_assert(sizeof(tunesmith::StridedParams::second_vectors) == 8, "the host fills the parameters by this layout");
 static_assert(sizeof(tunesmith::StridedParams::output_vectors) == 8, "the host fills the parameters by this layout");
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, 1)
 softmax_sums(const __grid_constant__ tunesmith::StridedParams params) {
   tunesmith::softmax_strided_split_sums<Types, shape, config>(params);
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, 1)
 softmax(const __grid_constant__ tunesmith::StridedParams params) {
   tunesmith::softmax_strided_split<Types, shape, config>(params);
 }

@@ -1,4 +1,4 @@
-#include "tests/templates/softmax/cases.h"
+#include "tests/support/cases.h"
 
 #include <algorithm>
 #include <random>
