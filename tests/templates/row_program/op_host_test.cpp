@@ -115,25 +115,6 @@ TEST_F(RowProgramHost, APositionIsARow) {
       });
 }
 
-TEST_F(RowProgramHost, ResultsDoNotDependOnTheNumberOfRows) {
-  for (const char* config :
-       {"variant=warp", "variant=block", "variant=block,prefetch_blocks=2", "variant=cluster",
-        "variant=two_pass,blocks_per_sm=1", "variant=persistent,threads=64,blocks_per_row=1,stages=3,batch=2"}) {
-    std::vector<Case> cases;
-    for (const char* fields : {"rows=1,cols=900", "rows=9,cols=900"})
-      for (Case& c : row_program_cases(row_program_text("softmax"), fields, device_.info(), {config}))
-        cases.push_back(std::move(c));
-    ASSERT_EQ(cases.size(), 2U);
-    cases[1].config = cases[0].config;
-    std::vector<std::vector<std::byte>> results;
-    with_executables(cases, [&](const Case& c, const Executable& executable) {
-      results.push_back(test::Launches(c.op(), c.problem, device_, 1).launch(executable));
-    });
-    ASSERT_LT(results[0].size(), results[1].size());
-    EXPECT_TRUE(std::equal(results[0].begin(), results[0].end(), results[1].begin())) << config;
-  }
-}
-
 // Conversions to and from the element types of one byte, as the device code without hardware instructions makes them,
 // against the host's: every pattern, the middle between neighbours and the numbers next to it, both signs.
 TEST_F(RowProgramHost, ElementsOfOneByteConvertAsOnTheHost) {

@@ -58,29 +58,6 @@ TEST_F(SoftmaxHost, GridWithMoreRowsThanGroups) {
   });
 }
 
-TEST_F(SoftmaxHost, ResultsDoNotDependOnTheNumberOfRows) {
-  // A row gives bitwise the same result alone and with other rows, for any number of groups or blocks.
-  std::vector<Case> cases;
-  for (const char* op : {"log_softmax", "softmax_backward"})
-    for (const auto& [cols, config] : {std::pair{"300", "variant=warp"},
-                                       {"9000", "variant=block"},
-                                       {"9000", "variant=cluster"},
-                                       {"9000", grid_configs[1]},
-                                       {"9000", "variant=split"},
-                                       {"9000", "variant=two_pass,blocks_per_sm=1"}})
-      for (const char* rows : {"1", "9"})
-        cases.push_back(case_of(op, std::string("rows=") + rows + ",cols=" + cols, config));
-  std::vector<std::vector<std::byte>> results;
-  with_executables(cases, [&](const Case& c, const Executable& executable) {
-    results.push_back(test::Launches(c.op(), c.problem, device_, 1).launch(executable));
-  });
-  for (std::size_t i = 0; i < cases.size(); i += 2) {
-    ASSERT_EQ(cases[i].config, cases[i + 1].config);
-    ASSERT_LT(results[i].size(), results[i + 1].size());
-    EXPECT_TRUE(std::equal(results[i].begin(), results[i].end(), results[i + 1].begin())) << cases[i].text();
-  }
-}
-
 // Intermediate values outside of float32's range although the scaled result is within it: x - max overflows, or sums
 // excluding the maximum and gradients underflow.
 TEST_F(SoftmaxHost, IntermediateOverflowAndUnderflowWithScale) {
@@ -97,24 +74,6 @@ TEST_F(SoftmaxHost, IntermediateOverflowAndUnderflowWithScale) {
   for (const char* scale : {"20", "1000"})
     cases.push_back(case_of("softmax_backward", std::string("rows=15,cols=300,scale=") + scale, "variant=block"));
   verify_float32(cases);
-}
-
-TEST_F(SoftmaxHost, ResultsOfPositionsDoNotDependOnTheNumberOfRows) {
-  std::vector<Case> cases;
-  for (const char* op : {"log_softmax", "softmax_backward"})
-    for (const char* config :
-         {"variant=resident,threads=128,lanes=4", "variant=two_pass,threads=64,lanes=8",
-          "variant=cluster,threads=64,lanes=4,blocks_per_row=2", "variant=split,threads=64,lanes=4,blocks_per_row=3"})
-      for (const char* rows : {"1", "5"})
-        cases.push_back(case_of(op, std::string("rows=") + rows + ",cols=100,inner=12", config));
-  std::vector<std::vector<std::byte>> results;
-  with_executables(cases, [&](const Case& c, const Executable& executable) {
-    results.push_back(test::Launches(c.op(), c.problem, device_, 1).launch(executable));
-  });
-  for (std::size_t i = 0; i < cases.size(); i += 2) {
-    ASSERT_LT(results[i].size(), results[i + 1].size());
-    EXPECT_TRUE(std::equal(results[i].begin(), results[i].end(), results[i + 1].begin())) << cases[i].text();
-  }
 }
 
 }  // namespace
