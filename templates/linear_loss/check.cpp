@@ -86,8 +86,10 @@ CheckResult ParsedLinearLoss::check(std::span<const HostArray> arrays, std::int6
       const double derivative_error = token.slope_errors[static_cast<std::size_t>(c)];
       double gradient = slope * token.share(c), terms = std::fabs(gradient);
       if (c == target) gradient = slope - 1 - slope * rest, terms = std::fabs(slope - 1) + std::fabs(slope) * rest;
-      // An exponential below the range is 0, before it is multiplied with the derivative. A tiny factor is rounded.
-      const double allowed = std::fabs(upstream) * terms * (derivative * relative + derivative_error) +
+      // The target's is slope - 1 = 2 z_loss lse where it has all of the sum: lse's error counts, however small lse is. An
+      // exponential below the range is 0, before it is multiplied with the derivative. A tiny factor is rounded.
+      const double of_slope = c == target ? 2 * p_.z_loss * lse_error * derivative : 0;
+      const double allowed = std::fabs(upstream) * (terms * (derivative * relative + derivative_error) + of_slope) +
                              std::fabs(factor) * 0x1p-126 * (1 + p_.scale) + std::fabs(found) * 0x1p-149;
       compare(at("gradient") + "[" + std::to_string(c) + "]", factor * found, upstream * gradient * derivative, allowed);
     }

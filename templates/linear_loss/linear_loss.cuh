@@ -262,7 +262,8 @@ __device__ __forceinline__ void linear_loss_finish(const LinearLossParams& param
 
   const float upstream = shape.upstream == Upstream::none ? 1.0f : params.dloss[shape.upstream == Upstream::row ? row : 0];
   // The gradient of a logit is upstream (slope p - [is target]), with slope = 1 + 2 z_loss lse.
-  const float slope = options.z_loss ? fused_multiply_add(multiply(2.0f, params.z_factor), lse, 1.0f) : 1.0f;
+  const float of_z_loss = options.z_loss ? multiply(multiply(2.0f, params.z_factor), lse) : 0.0f;
+  const float slope = add(1.0f, of_z_loss);
   // E of the target then is sum (p - 1 / slope). A slope near 0 would make that overflow; at 2^-60, the others vanish.
   const float safe_slope = slope < 0x1p-60f && slope > -0x1p-60f ? 0x1p-60f : slope;
   const float factor = target.counts() ? multiply(upstream, divide(safe_slope, sum)) : 0.0f;
@@ -271,7 +272,7 @@ __device__ __forceinline__ void linear_loss_finish(const LinearLossParams& param
     if (target.counts()) {
       float of_class = -rest;
       if constexpr (options.z_loss)
-        of_class = fused_multiply_add(sum, divide(subtract(safe_slope, 1.0f), safe_slope), of_class);
+        of_class = fused_multiply_add(sum, divide(of_z_loss, safe_slope), of_class);  // slope - 1 has lost it if it is small
       if constexpr (!LogitScale<options>::plain)
         of_class = multiply(of_class, LinearLossScale<options>(params).slope(target_logit));
       static_cast<Element*>(product.c)[row * product.c_row_stride + target.column] = from_float<Element>(of_class);

@@ -1,6 +1,7 @@
 #include "templates/matmul/product.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include "templates/folded_grid.h"
@@ -133,6 +134,15 @@ std::int64_t workspace_bytes(const ProductProblem& p, const ProductConfig& c) {
 
 namespace {
 
+/// Rows of clusters' tiles in a group, so that the tiles of the clusters that run at once are nearest to a square, whose
+/// sides are read from memory. Short measurements do not show what the memory's power costs when power limits a kernel.
+std::int64_t square_group(const ProductConfig& c, const DeviceInfo& device) {
+  const auto clusters = static_cast<double>(std::max<std::int64_t>(device.sm_count / c.cluster(), 1));
+  const double rows =
+      std::sqrt(clusters * static_cast<double>(c.cols() * c.cluster_n) / static_cast<double>(c.rows() * c.cluster_m));
+  return std::int64_t{1} << std::clamp<std::int64_t>(std::lround(std::log2(rows)), 0, 10);
+}
+
 /// Configurations with each tile, and as many parts of k as are fastest by the estimate.
 std::vector<ProductConfig> of_every_tile(const ProductProblem& p, const DeviceInfo& device) {
   struct Tile {
@@ -143,13 +153,14 @@ std::vector<ProductConfig> of_every_tile(const ProductProblem& p, const DeviceIn
     for (const auto& [cluster_m, cluster_n] : {std::pair{2, 1}, {1, 2}, {1, 1}}) {
       std::optional<ProductConfig> best;
       for (std::int64_t splits = 1; splits <= max_splits; ++splits) {
-        const ProductConfig config{.variant = Variant::wgmma,
-                                   .blocks_m = blocks_m,
-                                   .tile_n = tile_n,
-                                   .stages = stages,
-                                   .cluster_m = cluster_m,
-                                   .cluster_n = cluster_n,
-                                   .splits = splits};
+        ProductConfig config{.variant = Variant::wgmma,
+                             .blocks_m = blocks_m,
+                             .tile_n = tile_n,
+                             .stages = stages,
+                             .cluster_m = cluster_m,
+                             .cluster_n = cluster_n,
+                             .splits = splits};
+        config.group = square_group(config, device);
         if (why_invalid(config, p, device).empty() &&
             (!best || clocks_of(p, config, device) < 0.98 * clocks_of(p, *best, device)))
           best = config;
@@ -193,12 +204,15 @@ std::vector<Config> search_space(const ProductProblem& p, const DeviceInfo& devi
     if (!why_invalid(config, p, device).empty()) return;
     if (Config named = config.to_config(); std::ranges::find(space, named) == space.end()) space.push_back(std::move(named));
   };
-  const bool full = effort == Effort::full;
-  for (ProductConfig config : of_every_tile(p, device))
-    for (const std::int64_t group : full ? std::vector<std::int64_t>{4, 8, 16, 32} : std::vector<std::int64_t>{8, 16}) {
-      config.group = group;
+  for (ProductConfig config : of_every_tile(p, device)) {
+    add(config);
+    if (effort != Effort::full) continue;
+    const std::int64_t group = config.group;
+    for (const std::int64_t other : {group / 2, 2 * group}) {
+      config.group = std::clamp<std::int64_t>(other, 1, 1024);
       add(config);
     }
+  }
   // Tensor cores are an order of magnitude faster; without them, the tile decides.
   if (ProductConfig::parse(space.front()).variant == Variant::simt)
     for (const std::int64_t tile : {32, 64, 128})

@@ -23,7 +23,7 @@ std::vector<std::byte> Launches::launch(const Executable& executable) const {
     if (!array.info.output) continue;
     output = &array;
     if (!array.info.in_place_of.empty()) {
-      output = arrays_.data();
+      output = &*std::ranges::find(arrays_, array.info.in_place_of, [](const Array& one) { return one.info.name; });
       addresses.back() = output->memory.get();
     }
   }
