@@ -302,3 +302,12 @@ def test_rows_after_the_last_packed_sequence_are_zeros() -> None:
         rows, rows, rows, cu_seqlens_q=starts, cu_seqlens_kv=starts, varlen=True, seq_q=4, seq_kv=4
     )
     assert (o[:4] == 1).all() and (o[4:] == 0).all() and (lse[..., 4:] == -numpy.inf).all()
+
+
+def test_an_array_of_a_size_that_enables_it_states_the_size() -> None:
+    rows, slots = numpy.ones((2, 3, 8), "f4"), numpy.array([0, 1])
+    cache = numpy.zeros((2, 1, 1, 8), "f4")
+    arrays = {"k": rows[:, :1], "v": rows[:, :1], "slot_mapping": slots, "q": rows, "k_cache": cache, "v_cache": cache}
+    weights = dict.fromkeys(("q_weight", "k_weight"), numpy.ones(8, "f4"))
+    problem = tunesmith.ops.kv_append.problem(arrays | weights, qk_norm=True)
+    assert {array.name: tuple(array.shape) for array in problem.arrays}["q"] == (2, 3, 8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ __all__ = [
     "default_of",
     "dtype_fields",
     "enabling",
+    "filled",
     "size_fields",
     "stride_fields",
 ]
@@ -98,6 +100,20 @@ def arrays_of(op: str, fields: tuple[tuple[str, Any], ...]) -> list[Described]:
         for array in _core.operation_arrays(op, dict(fields))
         if array.present
     ]
+
+
+@functools.cache
+def filled(op: str) -> dict[str, float]:
+    """Return the outputs that hold a value before a launch, and the value: no kernel writes rows after the last sequence.
+
+    Of packed sequences: with the array cu_seqlens_q.
+    """
+    packed = arrays_of(op, tuple(enabling(op).get("cu_seqlens_q", ())))
+    return {
+        array.name: -math.inf if array.name == "lse" else 0.0
+        for array in packed
+        if array.is_output and any(dim.startswith("total_") for dim in array.dims)
+    }
 
 
 _stride_fields: dict[tuple[str, str, tuple[str, ...]], tuple[str | None, ...]] = {}

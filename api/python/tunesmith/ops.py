@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _core
-from .described import dtype_fields, enabling, stride_fields
+from .described import dtype_fields, enabling, filled, stride_fields
 from .engine import Engine, default_engine
 from .errors import InvalidArgument
 from .number_text import is_number, number_texts
@@ -106,8 +106,8 @@ class Operation:
                     given.pop(array.name, None)
                 if value is None:
                     value = numpy.empty(array.shape, _NUMPY_TYPES[array.dtype])
-                    if "cu_seqlens_q" in sources:  # no kernel writes rows after the last packed sequence
-                        value[...] = -numpy.inf if array.name == "lse" else 0
+                    if "cu_seqlens_q" in sources and array.name in filled(self.name):
+                        value[...] = filled(self.name)[array.name]
                 results[array.name] = value
                 if not _lies_as(array, value):
                     copied.append((value, numpy.array(value, order="C")))

@@ -162,6 +162,7 @@ class Checker {
                  [&](std::int64_t begin, std::span<const std::int64_t> numbers) {
                    auto at = static_cast<std::size_t>(begin);
                    for (const Reference::Line& line : reference_.of_keys(keys, queries, numbers)) {
+                     undecided[at] = undecided[at] || is_near_infinite(queries, line);
                      for (std::size_t j = 0; j < line.pairs.size(); ++j) {
                        const PairTerms& pair = line.pairs[j];
                        const std::int64_t query = line.first + static_cast<std::int64_t>(j);
@@ -184,6 +185,18 @@ class Checker {
   }
 
  private:
+  /// Whether a tile of pairs that has the key of the line may have a query whose lse or delta is not finite: such a number
+  /// reaches the keys that are masked for its query, too.
+  static bool is_near_infinite(const QueryHead& queries, const Reference::Line& line) {
+    constexpr std::int64_t max_tiles = 256 + 128;  // keys and queries
+    const auto end = std::min(std::ssize(queries.lse), line.first + std::ssize(line.pairs) + max_tiles);
+    for (std::int64_t query = std::max<std::int64_t>(0, line.first - max_tiles); query < end; ++query) {
+      const auto at = static_cast<std::size_t>(query);
+      if (queries.lse[at] != -INFINITY && !std::isfinite(queries.lse[at] + queries.delta[at].value)) return true;
+    }
+    return false;
+  }
+
   void check_queries(const KeyHead& keys, const QueryHead& queries, std::span<Bounded> slopes, AuxSums& aux,
                      Outcome& outcome) const {
     const std::int64_t lines = std::min(sample_.queries, keys.bounds.queries);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,12 +35,6 @@ class _Attention(Operator):
                 if total in fields:
                     fields[bound] = max(fields[bound], -(-fields[total] // max(fields["batch"], 1)))
         return fields
-
-    def filled(self, tensors: Named) -> Mapping[str, float]:
-        if tensors.get("cu_seqlens_q") is None:
-            return {}
-        # No kernel writes rows that belong to no sequence.
-        return {"o": 0.0, "lse": -math.inf} if "o" in self.results else dict.fromkeys(self.results, 0.0)
 
 
 def _scales(k_scale: torch.Tensor, packed: bool) -> str:

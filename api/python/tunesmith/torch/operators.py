@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ..described import Described, arrays_of
+from ..described import Described, arrays_of, filled
 from ..signature import Signature, extent_of, names_of, sizes_of
 from .dtypes import DTYPES, TORCH_DTYPES
 from .launchers import Prepare, Prepared, by_options, call, launcher
@@ -196,10 +196,6 @@ class Operator(Signature):
         }
         return {**{name: found[name] for name in self.results if name in found}, **found}
 
-    def filled(self, tensors: Named) -> Mapping[str, float]:
-        """Return the values of outputs before the launch."""
-        return {}
-
     def prepare(self, options: Sequence[Any], inputs: Sequence[str] = ()) -> Prepare:
         """Return the function that prepares calls with these options. inputs: the names of its tensors."""
         named = dict(zip(self.options, options, strict=True))
@@ -213,7 +209,8 @@ class Operator(Signature):
             if fields is None:
                 return None
             outputs = self.outputs(tensors, structure, fields, _META)
-            return launch(self.op, fields, tensors, outputs, filled=self.filled(tensors))
+            held = filled(self.op) if tensors.get("cu_seqlens_q") is not None else {}
+            return launch(self.op, fields, tensors, outputs, filled=held)
 
         return prepare
 
