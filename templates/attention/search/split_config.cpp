@@ -225,7 +225,11 @@ TypedConfig default_decoding(const Settings& settings, const DeviceInfo& device)
   // On an H200, 0.87 to 0.97 of the time of single blocks and a second kernel (NOTES.md, "Decoding in clusters").
   config.warps = 8;
   const std::vector<TypedConfig> clusters = in_clusters(config, false, settings, device);
-  return !clusters.empty() && why_invalid(clusters.front(), settings, device).empty() ? clusters.front() : plain;
+  if (clusters.empty() || !why_invalid(clusters.front(), settings, device).empty()) return plain;
+  // Few K/V heads leave most multiprocessors without a cluster; splits reach all of them where keys are many.
+  const double of_clusters = Filled(clusters.front(), settings, device)(clusters.front().cluster);
+  const double of_splits = Filled(plain, settings, device)(split_count(plain, settings, device));
+  return of_clusters >= 0.4 * of_splits ? clusters.front() : plain;
 }
 
 void add_split(const Settings& settings, const DeviceInfo& device, bool full, std::vector<TypedConfig>& space) {
