@@ -226,10 +226,11 @@ TypedConfig default_decoding(const Settings& settings, const DeviceInfo& device)
   config.warps = 8;
   const std::vector<TypedConfig> clusters = in_clusters(config, false, settings, device);
   if (clusters.empty() || !why_invalid(clusters.front(), settings, device).empty()) return plain;
-  // Few K/V heads leave most multiprocessors without a cluster; splits reach all of them where keys are many.
+  // Few K/V heads leave most multiprocessors without a cluster; splits reach all of them where keys are many (NOTES.md,
+  // "Pages and lengths in decoding").
   const double of_clusters = Filled(clusters.front(), settings, device)(clusters.front().cluster);
-  const double of_splits = Filled(plain, settings, device)(split_count(plain, settings, device));
-  return of_clusters >= 0.4 * of_splits ? clusters.front() : plain;
+  const double of_splits = Filled(config, settings, device)(split_count(config, settings, device));
+  return of_clusters < 0.4 * of_splits && why_invalid(config, settings, device).empty() ? config : clusters.front();
 }
 
 void add_split(const Settings& settings, const DeviceInfo& device, bool full, std::vector<TypedConfig>& space) {
