@@ -28,7 +28,7 @@ KeyParts key_of(const Settings& settings) {
   // From here on every GPU is full.
   constexpr std::uint64_t full = 1 << 20;
   const std::int64_t rows =
-      std::max<std::int64_t>(settings.batch * settings.heads, 1) * std::max<std::int64_t>(settings.seq_q, 1);
+      std::max<std::int64_t>(settings.batch_of_choices() * settings.heads, 1) * std::max<std::int64_t>(settings.seq_q, 1);
   parts.rows_bucket = static_cast<std::int64_t>(std::bit_ceil(std::min(static_cast<std::uint64_t>(rows), full)));
   return parts;
 }

@@ -20,6 +20,15 @@ class ContiguousKeyValues {
   __device__ __forceinline__ StridedRows<Element> k() const { return {k_, params_.k_strides.seq}; }
   __device__ __forceinline__ StridedRows<Element> v() const { return {v_, params_.v_strides.seq}; }
 
+  /// What a K/V tile looks up before its addresses are known.
+  struct Place {};
+  template <int keys>
+  static __device__ __forceinline__ Place find(int, int) {
+    return {};
+  }
+  __device__ __forceinline__ StridedRows<Element> k(Place) const { return k(); }
+  __device__ __forceinline__ StridedRows<Element> v(Place) const { return v(); }
+
   /// Nothing to prefetch: addresses do not depend on a table.
   static __device__ __forceinline__ void prefetch(const AttentionParams&, int, int, int) {}
 
@@ -48,6 +57,24 @@ class PagedKeyValues {
 
   __device__ __forceinline__ Rows k() const { return {k_, table_, params_.k_strides.batch, params_.k_strides.seq}; }
   __device__ __forceinline__ Rows v() const { return {v_, table_, params_.v_strides.batch, params_.v_strides.seq}; }
+
+  /// The page of a K/V tile, and its entry in the table: a warp looks them up a tile ahead.
+  struct Page {
+    int page, number;
+  };
+  struct ManyPages {};
+  /// Looks up the page of the tile from key `first` on, if pages are a multiple of tiles. The same for K and V.
+  template <int keys>
+  __device__ __forceinline__ auto find(int first, int end) const {
+    if constexpr (shape.page_size % keys == 0)
+      return Page{k().page(first, end), Rows::page_of(first)};
+    else
+      return ManyPages{};
+  }
+  __device__ __forceinline__ StridedRows<Element> k(Page found) const { return k().of_page(found.page, found.number); }
+  __device__ __forceinline__ StridedRows<Element> v(Page found) const { return v().of_page(found.page, found.number); }
+  __device__ __forceinline__ Rows k(ManyPages) const { return k(); }
+  __device__ __forceinline__ Rows v(ManyPages) const { return v(); }
 
   /// Starts to bring part `part` of `parts` of the sequence's table into L2 while its length is read. Called by all threads.
   static __device__ __forceinline__ void prefetch(const AttentionParams& params, int batch, int part, int parts) {

@@ -25,11 +25,15 @@ struct PagedRows {
   __device__ __forceinline__ int64 offset(int index, int end) const { return offset_in(page(index, end), index); }
   __device__ __forceinline__ const Type* row(int index, int end) const { return start + offset(index, end); }
 
+  /// Returns the rows of a page, which is entry `number` of the table.
+  __device__ __forceinline__ StridedRows<Type> of_page(int page, int number) const {
+    return {start + page * page_stride - int64{number} * page_size * stride, stride};
+  }
   /// A tile in one page takes one look into the table.
   template <int count>
   __device__ __forceinline__ auto tile(int begin, int end) const {
     if constexpr (page_size % count == 0)
-      return StridedRows<Type>{row(begin, end) - begin * stride, stride};
+      return of_page(page(begin, end), page_of(begin));
     else
       return *this;
   }

@@ -24,6 +24,7 @@ Settings sizes_of(const AttentionProblem& p) {
   s.pages = p.pages.value_or(0);
   s.max_pages = p.max_pages.value_or(0);
   s.table_stride = p.block_table_stride.value_or(s.max_pages);
+  s.split_keys = p.split_keys;
   return s;
 }
 

@@ -51,6 +51,7 @@ struct Settings {
   std::int64_t total_q = 0, total_kv = 0;
   bool kv_lengths = false;  ///< lengths of keys are in an array; varlen then packs queries alone
   std::int64_t page_size = 0, pages = 0, max_pages = 0, table_stride = 0;  ///< page_size 0: no pages
+  std::int64_t split_keys = 0;                                             ///< 0: splits fill the device
   std::string score_mod, mask_mod;                                         ///< user sources; empty: none
   std::vector<Aux> aux;                                                    ///< what they read
   BlockMask block_mask = BlockMask::internal;
@@ -92,6 +93,8 @@ struct Settings {
     return tensor_like(side, strides, alignment, width(side));
   }
   std::int64_t group() const noexcept { return heads / kv_heads; }
+  /// Returns the number of sequences that choices of configurations may depend on.
+  std::int64_t batch_of_choices() const noexcept { return split_keys > 0 ? 1 : batch; }
   bool modified() const noexcept { return !score_mod.empty() || !mask_mod.empty(); }
   /// A stride of 0 reads the same elements for several indices.
   bool broadcasts(Side side) const noexcept { return broadcasts(side, tensor(side)); }

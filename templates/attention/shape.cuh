@@ -25,6 +25,7 @@ struct AttentionShape {
   bool scaled;       ///< they have a scale for all rows of a sequence and key head
   bool rows_scaled;  ///< or a scale for each row
   bool dropout;
+  int split_keys;  ///< keys of a split in decoding; 0: splits of equal sizes
   bool score_mod, mask_mod;
 };
 

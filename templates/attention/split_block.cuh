@@ -184,13 +184,15 @@ struct SplitBlock {
     const int own_at = warp * Tiles::warp_bytes;
     const KeyValuesOf<Element, shape> rows(params, sequence, batch, kv_head);
     const ScalesOf<shape> scales(params, sequence, batch, kv_head);
-    const auto copy_tile = [&](int index, int stage) {
+    using Found = decltype(rows.template find<keys>(0, 0));
+    const auto find = [&](int index) { return rows.template find<keys>(index * keys, sequence.seq_kv); };
+    const auto copy_tile = [&](int index, int stage, Found found) {
       const int place = own_at + stage * Tiles::stage_bytes;
       if (index >= tiles.end) return;
       copy_rows<typename AttentionFeatures<shape>::Chunks, 32, keys, shape.head_dim, shape.k_vector>(
-          rows.k(), index * keys, sequence.seq_kv, shared, place, lane);
+          rows.k(found), index * keys, sequence.seq_kv, shared, place, lane);
       copy_rows<typename AttentionFeatures<shape>::Chunks, 32, keys, shape.head_dim_v, shape.v_vector>(
-          rows.v(), index * keys, sequence.seq_kv, shared, place + Tiles::k_bytes, lane);
+          rows.v(found), index * keys, sequence.seq_kv, shared, place + Tiles::k_bytes, lane);
       if constexpr (shape.rows_scaled) {
         scales.template copy_k<32, keys>(index * keys, shared + place, lane);
         scales.template copy_v<32, keys>(index * keys, shared + place + Tiles::k_bytes, lane);
@@ -200,9 +202,11 @@ struct SplitBlock {
     int index = tiles.begin + warp;
     // Waits count groups of copies, so every tile has a group even if no tile is left. The queries are in the first group:
     // after all stages, the first product would have to wait for every stage.
+    auto found = find(index);
 #pragma unroll 1
     for (int stage = 0; stage < stages; ++stage) {
-      copy_tile(index + stage * config.warps, stage);
+      copy_tile(index + stage * config.warps, stage, found);
+      found = find(index + (stage + 1) * config.warps);
       if (stage == 0) copy_queries<Element, shape, config>(params, sequence, work, batch, kv_head, shared, Tiles::q_at);
       async_copy_commit();
     }
@@ -216,8 +220,9 @@ struct SplitBlock {
       sync_warp();  // other lanes' copies have arrived, too
       mine.take(scales, own_at + stage * Tiles::stage_bytes, index * keys);
       sync_warp();  // all lanes have read the stage
-      copy_tile(index + stages * config.warps, stage);
+      copy_tile(index + stages * config.warps, stage, found);
       async_copy_commit();
+      found = find(index + (stages + 1) * config.warps);  // arrives while the next tile is processed
       stage = stage + 1 == stages ? 0 : stage + 1;
     }
     async_copy_wait<0>();

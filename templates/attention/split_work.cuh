@@ -48,6 +48,8 @@ struct SplitWork {
   int group, first_row, rows;  ///< query heads per key head; existing rows of the tile
   KeyRange tiles;              ///< K/V tiles
   int parts;                   ///< splits of the keys
+  static constexpr int of_split = shape.split_keys / config.tile_kv;  ///< tiles of a split; 0: splits have equal sizes
+  static_assert(shape.split_keys % config.tile_kv == 0, "splits end with a tile");
 
   __device__ __forceinline__ SplitWork(const AttentionParams& params, const Sequence& sequence, int row_tile)
       : group(quotient(params.heads, params.kv_heads)), first_row(row_tile * config.tile_q), rows(0), tiles{0, 0}, parts(1) {
@@ -58,6 +60,11 @@ struct SplitWork {
     tiles = key_tiles<shape, config.tile_kv>(visibility, query_of(0), query_of(rows - 1));
     if constexpr (config.cluster > 1) {
       parts = config.cluster;  // the last splits are empty if there are fewer tiles
+      return;
+    }
+    if constexpr (of_split > 0) {
+      parts = (tiles.end - tiles.begin + of_split - 1) / of_split;
+      if (parts < 1) parts = 1;
       return;
     }
     // Every split has a tile for each warp if there are enough. Empty splits are not written.
@@ -83,8 +90,12 @@ struct SplitWork {
   __device__ __forceinline__ int query_of(int row) const { return quotient(first_row + row, group); }
   __device__ __forceinline__ int head_of(int kv_head, int row) const { return place_of(kv_head, row).head; }
 
-  /// Returns the K/V tiles of split `part`; the sizes of two splits differ by at most one tile.
+  /// Returns the K/V tiles of split `part`; without split_keys, the sizes of two splits differ by at most one tile.
   __device__ __forceinline__ KeyRange part_of(int part) const {
+    if constexpr (of_split > 0) {
+      const int first = tiles.begin + part * of_split;
+      return {first, first + of_split < tiles.end ? first + of_split : tiles.end};
+    }
     const int count = tiles.end - tiles.begin, least = count / parts, more = count % parts;
     const int begin = tiles.begin + part * least + (part < more ? part : more);
     return {begin, begin + least + (part < more ? 1 : 0)};

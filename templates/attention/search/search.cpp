@@ -24,7 +24,7 @@ TypedConfig default_simt(const Settings& settings, const DeviceInfo& device) {
   config.threads = std::clamp(config.tile_q * 4, 64, 256);
   const auto fills = [&](const TypedConfig& one) {
     const std::int64_t tiles = (settings.seq_q + one.tile_q - 1) / one.tile_q;
-    return tiles * settings.heads * settings.batch >= std::int64_t{4} * device.sm_count;
+    return tiles * settings.heads * settings.batch_of_choices() >= std::int64_t{4} * device.sm_count;
   };
   const std::int64_t widest = std::max(settings.head_dim, settings.head_dim_v);
   if (config.threads < 256 || widest > 128 || !fills(config)) return config;

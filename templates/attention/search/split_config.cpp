@@ -120,6 +120,18 @@ std::string why_no_cluster(const TypedConfig& config, const DeviceInfo& device) 
 
 }  // namespace
 
+namespace {
+
+std::string why_not_in_steps(const TypedConfig& config, const Settings& settings) {
+  const std::string is = "split_keys is " + std::to_string(settings.split_keys);
+  if (config.cluster > 1 || config.splits > 0) return is + ", which decides the splits; cluster must be 1 and splits 0";
+  if (settings.split_keys % config.tile_kv != 0)
+    return is + ", which must be a multiple of tile_kv, " + std::to_string(config.tile_kv);
+  return {};
+}
+
+}  // namespace
+
 std::string why_split_invalid(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   if (device.arch.number() < 80) return "split needs sm_80 or later; the device is " + tunesmith::name(device.arch);
   if (settings.dtype == DType::f32) return "split multiplies f16 and bf16; dtype is f32";
@@ -129,6 +141,8 @@ std::string why_split_invalid(const TypedConfig& config, const Settings& setting
     return "split takes up to " + std::to_string(max_rows) + " queries of the heads that share keys; there are " +
            std::to_string(rows_of(settings));
   if (std::string reason = why_no_cluster(config, device); !reason.empty()) return reason;
+  if (settings.split_keys > 0)
+    if (std::string reason = why_not_in_steps(config, settings); !reason.empty()) return reason;
   const double blocks = static_cast<double>(row_tiles(config, settings) * settings.kv_heads * settings.batch) *
                         split_count(config, settings, device);
   const double rows = static_cast<double>(rows_of(settings) * settings.kv_heads) * static_cast<double>(settings.batch);
@@ -143,6 +157,11 @@ std::string why_split_invalid(const TypedConfig& config, const Settings& setting
 int split_count(const TypedConfig& config, const Settings& settings, const DeviceInfo& device) {
   if (config.cluster > 1) return config.cluster;
   const std::int64_t tiles = std::max<std::int64_t>(key_tiles(config, settings), 1);
+  if (const std::int64_t of_split = settings.split_keys / config.tile_kv; of_split > 0) {
+    // The window of a shorter sequence may begin within a tile.
+    const std::int64_t most = tiles + (settings.bounded_left() ? 1 : 0);
+    return static_cast<int>((most + of_split - 1) / of_split);
+  }
   if (config.splits > 0) return static_cast<int>(std::min<std::int64_t>(config.splits, tiles));
   return fewest_splits(0.9, config, settings, device);
 }
@@ -201,12 +220,17 @@ std::vector<TypedConfig> in_clusters(TypedConfig config, bool all, const Setting
 
 TypedConfig default_decoding(const Settings& settings, const DeviceInfo& device) {
   const TypedConfig plain = default_split(settings, device);
-  if (settings.group() == 1 || split_count(plain, settings, device) == 1) return plain;
+  if (settings.split_keys > 0 || settings.group() == 1 || split_count(plain, settings, device) == 1) return plain;
   TypedConfig config = plain;
   // On an H200, 0.87 to 0.97 of the time of single blocks and a second kernel (NOTES.md, "Decoding in clusters").
   config.warps = 8;
   const std::vector<TypedConfig> clusters = in_clusters(config, false, settings, device);
-  return !clusters.empty() && why_invalid(clusters.front(), settings, device).empty() ? clusters.front() : plain;
+  if (clusters.empty() || !why_invalid(clusters.front(), settings, device).empty()) return plain;
+  // Few K/V heads leave most multiprocessors without a cluster; splits reach all of them where keys are many (NOTES.md,
+  // "Pages and lengths in decoding").
+  const double of_clusters = Filled(clusters.front(), settings, device)(clusters.front().cluster);
+  const double of_splits = Filled(config, settings, device)(split_count(config, settings, device));
+  return of_clusters < 0.4 * of_splits && why_invalid(config, settings, device).empty() ? config : clusters.front();
 }
 
 void add_split(const Settings& settings, const DeviceInfo& device, bool full, std::vector<TypedConfig>& space) {

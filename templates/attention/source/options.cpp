@@ -5,7 +5,7 @@
 namespace tunesmith::attention {
 namespace {
 
-constexpr std::array<Option, 16> options{{
+constexpr std::array<Option, 17> options{{
     {[](const Settings& s) -> std::int64_t { return s.bounded_left(); }, "bounded_left"},
     {[](const Settings& s) -> std::int64_t { return s.bounded_right(); }, "bounded_right"},
     {.value = [](const Settings& s) -> std::int64_t { return s.window_left || s.window_right; }, .head = "sliding window"},
@@ -56,6 +56,11 @@ constexpr std::array<Option, 16> options{{
      .head = "dropout",
      .any = "probability and seed of dropout",
      .features = {{{"Dropped", "DroppedPairs"}}}},
+    {.value = [](const Settings& s) { return s.split_keys; },
+     .flag = "split_keys",
+     .key = ",split_keys=",
+     .head = "splits of keys in steps of ",
+     .is_number = true},
     {.value = [](const Settings& s) -> std::int64_t { return !s.score_mod.empty(); }, .flag = "score_mod"},
     {.value = [](const Settings& s) -> std::int64_t { return !s.mask_mod.empty(); }, .flag = "mask_mod"},
     {.value = [](const Settings& s) -> std::int64_t { return s.modified(); },

@@ -211,3 +211,20 @@ def test_there_is_no_gradient(name: str) -> None:
         wrong(**{name: leaf})
     with torch.no_grad():
         wrong(**{name: leaf})
+
+
+def test_split_keys_give_the_same_bits_alone_and_in_a_batch() -> None:
+    torch.manual_seed(4)
+    q, k, v = (torch.randn(shape, dtype=torch.bfloat16) for shape in ((3, 1, 4, 16), (60, 16, 2, 16), (60, 16, 2, 16)))
+    table = torch.randperm(60).reshape(3, 20).int()
+    lengths = torch.tensor([320, 65, 130], dtype=torch.int32)
+
+    def run(chosen: slice, split_keys: int) -> torch.Tensor:
+        o = tt.paged_attention(q[chosen], k, v, table[chosen], lengths[chosen], split_keys=split_keys)
+        assert isinstance(o, torch.Tensor)
+        return o
+
+    together = run(slice(None), 64)
+    torch.testing.assert_close(together, run(slice(None), 0))
+    for b in range(3):
+        assert torch.equal(run(slice(b, b + 1), 64), together[b : b + 1])

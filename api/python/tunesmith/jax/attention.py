@@ -20,7 +20,7 @@ __all__ = ["attention"]
 
 #: Of packed sequences and paged caches, and dropout.
 _LATER = ("varlen", "cu_seqlens_q", "cu_seqlens_kv", "kv_lengths", "page_size", "pages", "max_pages", "block_table")
-_WITHOUT = (*_LATER, "block_table_stride", "total_q", "total_kv", "rng_state", "dropout")
+_WITHOUT = (*_LATER, "block_table_stride", "split_keys", "total_q", "total_kv", "rng_state", "dropout")
 FORWARD = Operator("attention", without=_WITHOUT, results=["o", "lse"], over="batch")
 BACKWARD = Operator("attention_backward", without=_WITHOUT, results=["dq", "dk", "dv"], over="batch")
 #: The gradients of arrays with one number for each head.

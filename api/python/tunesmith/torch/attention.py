@@ -8,7 +8,7 @@ import torch
 
 from ..mods import Mod
 from ..options import score_options
-from .attention_operators import BACKWARD, FORWARD, cast, run_attention
+from .attention_operators import BACKWARD, FORWARD, backward_options, cast, run_attention
 from .launchers import Gradient, Launcher, by_options, eager_launcher
 from .transforms import is_compiling
 
@@ -75,7 +75,7 @@ def _eager(
     softcap: float,
 ) -> Launcher:
     values = FORWARD.values(layout=layout, **score_options(causal, window, scale, softcap))
-    options = dict(zip(FORWARD.options, values, strict=True))
+    options = backward_options(values)
     backward = [BACKWARD.values(**options, deterministic=flag) for flag in (False, True)]
 
     def gradient(*saved: Any) -> Any:

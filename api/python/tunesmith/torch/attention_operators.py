@@ -89,8 +89,13 @@ def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.mark_non_differentiable(output[1])
 
 
+def backward_options(values: Sequence[Any]) -> dict[str, Any]:
+    """Return the forward pass's options that the backward pass has, by name. values: all of the forward pass."""
+    return {name: one for name, one in zip(FORWARD.options, values, strict=True) if name != "split_keys"}
+
+
 def _gradient(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
-    options = dict(zip(FORWARD.options, ctx.options, strict=True))
+    options = backward_options(ctx.options)
     names = [*FORWARD.inputs, "o", "lse", *names_of(options["aux"])]
     tensors = dict(zip(names, ctx.saved_tensors, strict=True))
     if tensors["kv_lengths"] is not None:

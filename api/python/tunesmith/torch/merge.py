@@ -42,11 +42,11 @@ def merge_attention_parts(
 
 def _sizes(o_parts: torch.Tensor, lse_parts: torch.Tensor, layout: str) -> dict[str, Any]:
     """Return the problem's sizes. Raises ValueError for shapes that disagree."""
-    parts, *middle, head_dim = o_parts.shape
+    parts, middle, head_dim = o_parts.shape[0], o_parts.shape[1:-1], o_parts.shape[-1]
     if len(middle) == 3:
         batch, first, second = middle
     elif len(middle) == 2:
-        batch, first, second = 1, *middle
+        batch, first, second = 1, middle[0], middle[1]
     elif len(middle) == 1:
         batch, first, second = (1, middle[0], 1) if layout == "bshd" else (1, 1, middle[0])
     else:

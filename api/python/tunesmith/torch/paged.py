@@ -39,6 +39,7 @@ def paged_attention(
     mask_mod: Mod | str | None = None,
     k_scale: torch.Tensor | None = None,
     v_scale: torch.Tensor | None = None,
+    split_keys: int = 0,
     layout: str = "bshd",
     return_lse: bool = False,
 ) -> Any:
@@ -60,6 +61,9 @@ def paged_attention(
     sequence; default: all. max_seq_kv: at least the longest length; default: all that a row of the table has room for. A
     tighter bound makes smaller grids; longer lengths count as the bound. Other options as for attention().
 
+    split_keys: a multiple of 64; decoding splits the keys of each sequence in these steps, and a sequence has the same bits
+    whatever runs next to it. 0: splits fill the GPU.
+
     Nothing is read on the host: a CUDA graph serves all steps while shapes stay, with other lengths, tables and starts.
     There is no gradient. Under autocast, q is cast to the dtype of the cache, or to autocast's if the cache has 8 bits.
     return_lse: also return the log-sum-exp of the scores, float32 (batch, heads, seq_q), or (heads, total_q) of packed
@@ -73,7 +77,7 @@ def paged_attention(
         missing, given = ("k_scale", "v_scale") if k_scale is None else ("v_scale", "k_scale")
         raise ValueError(f"{missing} is missing; expected with {given}")
     if score_mod is None and mask_mod is None and cu_seqlens_q is None and not is_compiling():
-        run = _eager(return_lse, layout, causal, window, scale, softcap, max_seq_kv)
+        run = _eager(return_lse, layout, causal, window, scale, softcap, max_seq_kv, split_keys)
         result = run(q, k, v, alibi_slopes, sinks, block_table, kv_lengths, k_scale, v_scale)
         if result is not NotImplemented:
             return result
@@ -92,7 +96,8 @@ def paged_attention(
         tensors["q"] = q.to(dtype if k.dtype == torch.float8_e4m3fn else k.dtype)
     tensors |= {"cu_seqlens_q": cu_seqlens_q, "block_table": block_table, "kv_lengths": kv_lengths}
     tensors |= {"k_scale": k_scale, "v_scale": v_scale}
-    options = {"layout": layout, "seq_q": max_seq_q, "seq_kv": max_seq_kv, **score_options(causal, window, scale, softcap)}
+    options = {"layout": layout, "seq_q": max_seq_q, "seq_kv": max_seq_kv, "split_keys": split_keys}
+    options |= score_options(causal, window, scale, softcap)
     result = run_attention("paged_attention", tensors, options, score_mod, mask_mod)
     return tuple(result) if return_lse else result[0]
 
@@ -106,7 +111,10 @@ def _eager(
     scale: float | None,
     softcap: float,
     max_seq_kv: int | None,
+    split_keys: int,
 ) -> Launcher:
-    values = FORWARD.values(layout=layout, seq_kv=max_seq_kv, **score_options(causal, window, scale, softcap))
+    values = FORWARD.values(
+        layout=layout, seq_kv=max_seq_kv, split_keys=split_keys, **score_options(causal, window, scale, softcap)
+    )
     prepare = FORWARD.prepare(values, _EAGER)
     return eager_launcher("paged_attention", prepare, not_in_autocast=True, returned=2 if return_lse else 1)

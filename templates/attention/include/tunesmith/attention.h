@@ -256,6 +256,10 @@ constexpr void describe_attention_pages(Self& p, Visitor& v) {
             .follows = {"max_pages", p.max_pages.value_or(0)},
             .only_with = paged,
             .runtime = true});
+  v.option("split_keys", p.split_keys,
+           {.meaning = "keys of a split in decoding, so that bits do not depend on batch; 0: splits fill the device",
+            .range = {0, most},
+            .step = 64});
 }
 
 /// Returns the scales of each row of a tensor as a tensor with rows of one element.

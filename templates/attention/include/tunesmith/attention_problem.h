@@ -112,6 +112,10 @@ struct AttentionArrays {
 /// as often as you like. page_size implies kv_lengths and is compiled in; pages, max_pages and strides are not. Kernels on
 /// sm_90a that load through TMA (wgmma) take pages of a multiple of 8 positions.
 ///
+/// With split_keys, decoding kernels split the keys of each sequence every split_keys visible keys, and configurations do
+/// not depend on batch: a sequence has the same bits whatever runs next to it, if all other fields are the same. Sequences
+/// whose lengths differ take blocks of the same work, which balances them.
+///
 /// With kv_dtype=e4m3, k and v are 8-bit floats, as kv_append writes them: element k[b,j,g,d] stands for its value times a
 /// scale (KvScales), and v likewise. All conversions are exact. Scales of a head are part of the softmax scale and of the
 /// output; scales of each row multiply scores and probabilities in float32. Products of q and k have the type of q;
@@ -185,6 +189,8 @@ struct AttentionProblem {
   std::optional<std::int64_t> max_pages{};     ///< pages of a sequence in block_table; likewise
   /// Elements from one row of block_table to the next, >= 0; absent: max_pages.
   std::optional<std::int64_t> block_table_stride{};
+  /// Keys of a split in decoding, a multiple of 64; 0: enough splits to fill the device. See above.
+  std::int64_t split_keys = 0;
 
   constexpr std::string_view op() const noexcept { return "attention"; }
   bool operator==(const AttentionProblem&) const = default;
