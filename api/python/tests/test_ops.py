@@ -311,3 +311,22 @@ def test_an_array_of_a_size_that_enables_it_states_the_size() -> None:
     weights = dict.fromkeys(("q_weight", "k_weight"), numpy.ones(8, "f4"))
     problem = tunesmith.ops.kv_append.problem(arrays | weights, qk_norm=True)
     assert {array.name: tuple(array.shape) for array in problem.arrays}["q"] == (2, 3, 8)
+
+
+def test_choices_do_not_reorder_the_arrays_of_a_call() -> None:
+    k, slots, positions = numpy.ones((2, 1, 16), "f2"), numpy.arange(2), numpy.zeros(2, "i8")
+    caches, cos_sin = [numpy.zeros((1, 16, 1, 16), "f2") for _ in range(4)], numpy.full((1, 16), 0.5, "f4")
+    placed = ops.kv_append(k, k, slots, caches[0], caches[1], 2 * k, positions, cos_sin, rope="neox")
+    named = ops.kv_append(
+        k=k,
+        v=k,
+        slot_mapping=slots,
+        k_cache=caches[2],
+        v_cache=caches[3],
+        q=2 * k,
+        positions=positions,
+        cos_sin=cos_sin,
+        rope="neox",
+    )
+    for one, other in zip(placed, named, strict=True):
+        numpy.testing.assert_array_equal(one, other)

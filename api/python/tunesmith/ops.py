@@ -76,10 +76,9 @@ class Operation:
         import numpy
 
         flags = {field.name for field in self.fields}
-        # The program of a row program names its arrays.
-        texts: dict[str, _Value] = {
-            field: value for field, value in named.items() if field in flags and isinstance(value, str)
-        }
+        # A program's text names its arrays. Choices do not reorder those of the signature.
+        sources = {field.name for field in self.fields if field.kind == "str"}
+        texts: dict[str, _Value] = {field: value for field, value in named.items() if field in sources}
         inputs = _inputs(self.name, texts)
         if len(arrays) > len(inputs):
             raise TypeError(f"{self.name} takes at most {len(inputs)} arrays; got {len(arrays)}")
@@ -91,7 +90,7 @@ class Operation:
         _move_numbers(named, flags)
         engine = engine or default_engine("host")
         problem = self._problem_or_copy(given, named)
-        sources, outputs = dict(given), _outputs(self.name, problem, out)
+        passed, outputs = dict(given), _outputs(self.name, problem, out)
         launched: list[Any] = []
         results: dict[str, Any] = {}
         copied: list[tuple[Any, Any]] = []
@@ -102,11 +101,11 @@ class Operation:
             else:
                 value = outputs.pop(array.name, None)
                 if value is None:
-                    value = sources.get(array.in_place_of or array.name)
+                    value = passed.get(array.in_place_of or array.name)
                     given.pop(array.name, None)
                 if value is None:
                     value = numpy.empty(array.shape, _NUMPY_TYPES[array.dtype])
-                    if "cu_seqlens_q" in sources and array.name in filled(self.name):
+                    if "cu_seqlens_q" in passed and array.name in filled(self.name):
                         value[...] = filled(self.name)[array.name]
                 results[array.name] = value
                 if not _lies_as(array, value):
