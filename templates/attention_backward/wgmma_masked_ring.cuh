@@ -23,6 +23,7 @@ class MaskedQueryRing {
         own_(own_k / mask_tile % 32),
         tiles_((visibility.seq_q + tile_q - 1) / tile_q),
         offset_(visibility.offset) {
+    if constexpr (ordered) key_tiles_ = (visibility.seq_kv + mask_tile - 1) / mask_tile;
     count_ = 0;
 #pragma unroll 1
     for (head_ = first_head(); head_ < end_of_heads(); ++head_) {
@@ -65,9 +66,15 @@ class MaskedQueryRing {
         if (tile_ * rows + row < params_.mask_rows) any |= words_of(tile_, row)[word];
       if constexpr (tile_kv == 2 * mask_tile) any = (any | any >> 1) & 0x55555555u;
       const int at = mask_k_ - 32 * word;  // of the block's own keys
-      const uint32 before = at <= 0 ? 0 : at >= 32 ? 0xffffffffu : (1u << at) - 1;
-      const uint32 after = at < 0 ? 0xffffffffu : at >= 31 ? 0 : 0xfffffffeu << at;
-      blocks += count_bits(any & (shape.bounded_right ? after : before));
+      if constexpr (shape.bounded_right) {
+        // Keys from the end of the sequence on have no block, but a block mask of the user's may have their bits.
+        const int end = key_tiles_ - 32 * word;
+        const uint32 exist = end <= 0 ? 0 : end >= 32 ? 0xffffffffu : (1u << end) - 1;
+        any &= exist & (at < 0 ? 0xffffffffu : at >= 31 ? 0 : 0xfffffffeu << at);
+      } else {
+        any &= at <= 0 ? 0 : at >= 32 ? 0xffffffffu : (1u << at) - 1;
+      }
+      blocks += count_bits(any);
     }
     return static_cast<uint32>(blocks);
   }
@@ -128,6 +135,7 @@ class MaskedQueryRing {
   const AttentionParams& params_;
   int batch_, kv_head_, mask_k_, own_, tiles_, offset_, count_;
   int head_, chunk_, tile_;
+  int key_tiles_;       ///< of the block mask, if ordered
   uint32 any_, whole_;  ///< of the chunk: tiles that are left, tiles that are full for the 64 keys
 };
 
