@@ -246,7 +246,7 @@ constexpr void describe_attention_pages(Self& p, Visitor& v) {
       "pages", p.pages,
       {.meaning = "pages of k and v; required with page_size", .range = {0, most}, .only_with = paged, .runtime = true});
   v.option("max_pages", p.max_pages,
-           {.meaning = "pages of a sequence in block_table; required with page_size; seq_kv defaults to their positions",
+           {.meaning = "pages of a sequence; required with page_size; seq_kv defaults to their positions",
             .range = {0, most},
             .only_with = paged,
             .runtime = true});
@@ -257,7 +257,7 @@ constexpr void describe_attention_pages(Self& p, Visitor& v) {
             .only_with = paged,
             .runtime = true});
   v.option("split_keys", p.split_keys,
-           {.meaning = "keys of a split in decoding, so that bits do not depend on batch; 0: splits fill the device",
+           {.meaning = "keys of a split in decoding; 0: splits fill the device",
             .range = {0, most},
             .step = 64});
 }
