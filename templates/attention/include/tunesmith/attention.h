@@ -257,9 +257,7 @@ constexpr void describe_attention_pages(Self& p, Visitor& v) {
             .only_with = paged,
             .runtime = true});
   v.option("split_keys", p.split_keys,
-           {.meaning = "keys of a split in decoding; 0: splits fill the device",
-            .range = {0, most},
-            .step = 64});
+           {.meaning = "keys of a split in decoding; 0: splits fill the device", .range = {0, most}, .step = 64});
 }
 
 /// Returns the scales of each row of a tensor as a tensor with rows of one element.
