@@ -330,3 +330,11 @@ def test_choices_do_not_reorder_the_arrays_of_a_call() -> None:
     )
     for one, other in zip(placed, named, strict=True):
         numpy.testing.assert_array_equal(one, other)
+
+
+def test_an_array_that_is_misaligned_is_copied_next_to_one_whose_strides_no_problem_states() -> None:
+    k, v = (numpy.arange(49, dtype="f2")[first : first + 48].reshape(2, 1, 24) for first in (0, 1))
+    caches, slots = [numpy.zeros((1, 3, 1, 24), "f2") for _ in range(2)], numpy.arange(2)
+    ops.kv_append(k[::-1], v, slots, *caches)
+    numpy.testing.assert_array_equal(caches[0][0, :2], k[::-1])
+    numpy.testing.assert_array_equal(caches[1][0, :2], v)

@@ -128,17 +128,21 @@ class Operation:
         for name, value in arrays.items():
             if isinstance(value, numpy.ma.MaskedArray):
                 raise InvalidArgument(f"{name} is a masked array, whose mask no kernel reads; pass {name}.filled(...)")
-        others: list[str] = []
+
+        def problem_of_copies(names: list[str]) -> _core.Problem:
+            arrays.update({name: numpy.array(arrays[name], order="C") for name in names})
+            return self.problem(arrays, **fields)
+
         try:
             problem = self.problem(arrays, **fields)
-            others = [array.name for array in problem.arrays if not _lies_as(array, arrays.get(array.name))]
         except InvalidArgument:
             others = [name for name, value in arrays.items() if not _is_contiguous(value)]
             if not others:
                 raise
+            problem = problem_of_copies(others)
+        others = [array.name for array in problem.arrays if not _lies_as(array, arrays.get(array.name))]
         if others:
-            arrays.update({name: numpy.array(arrays[name], order="C") for name in others})
-            problem = self.problem(arrays, **fields)
+            problem = problem_of_copies(others)
         return problem
 
     def __repr__(self) -> str:
