@@ -102,6 +102,7 @@ SAMPLES: dict[str, Any] = {
         *(torch.tensor([5, -1, 0]), torch.randn(3, 4, 16), torch.arange(3), torch.randn(8, 16)),
         *(torch.rand(16), torch.rand(16), None, None, "neox", 1e-6, 0.0, "bshd"),
     ),
+    "merge_attention_parts": lambda: (leaf(3, 1, 9, 2, 16), leaf(3, 1, 2, 9), "bshd", "e", "f32"),
     "row_program": lambda: ([leaf(4, COLS)], "in x : float[row, col]\nout y : float[row, col] = 2 * x", ""),
 }
 
