@@ -34,7 +34,7 @@ struct Layout {
     const auto place = [&](std::int64_t size) { return std::exchange(at, at + (size + 255) / 256 * 256); };
     origins = place(tokens * 4);
     target_logits = place(tokens * 4);
-    repeats = place(groups * 4);
+    repeats = place((groups + 1) * 4);
     partials = place(tokens * tiles * std::int64_t{sizeof(LinearLossPartial)});
     weighted = place(entropy ? tokens * tiles * 4 : 0);
     bytes = at;
@@ -76,11 +76,8 @@ Cost ParsedLinearLoss::cost() const {
 }
 
 ProductConfig ParsedLinearLoss::default_of(const DeviceInfo& device) const {
-  const ProductConfig config = ProductBased::default_of(device);
   // A soft cap and its derivative take registers: with 256 columns, some are spilled.
-  if (config.variant == matmul::Variant::wgmma && p_.gradient && p_.softcap > 0)
-    return {.variant = matmul::Variant::wgmma, .tile_n = 192, .cluster_n = device.max_cluster_blocks >= 2 ? 2 : 1};
-  return config;
+  return matmul::default_config(product(), device, p_.gradient && p_.softcap > 0 ? 192 : 256);
 }
 
 SourceParts ParsedLinearLoss::parts_of(const ProductConfig& c) const {

@@ -88,8 +88,7 @@ LaunchPlan ParsedProduct::plan_of(const ProductConfig& c, const DeviceInfo& devi
     plan.workspace_bytes = workspace_bytes(product(), c);
     plan.workspace_offset = offsetof(MatmulWgmmaParams, workspace);
     plan.workspace_use = WorkspaceUse::scratch;
-    const std::int64_t all = params.product.m_tiles * std::int64_t{params.product.n_tiles} * c.cluster();
-    plan.kernels.push_back(folded_launch("matmul_combine", all, c.threads() - 128, c.slab_bytes()));
+    plan.kernels.push_back(folded_launch("matmul_combine", block_tiles(product(), c), c.threads() - 128, c.slab_bytes()));
   }
   return plan;
 }

@@ -19,11 +19,6 @@ std::int64_t tiles(std::int64_t extent, std::int64_t tile) { return (extent + ti
 /// Split products are small: larger ones have enough tiles.
 constexpr std::int64_t max_workspace = std::int64_t{128} << 20;
 
-/// Blocks' tiles, those of clusters that reach beyond the last row or column included.
-std::int64_t block_tiles(const ProductProblem& p, const ProductConfig& c) {
-  return tiles(p.m, c.rows() * c.cluster_m) * tiles(p.n, c.cols() * c.cluster_n) * c.cluster();
-}
-
 /// An estimate in clocks: waves of blocks, each with its products, the time to fill and drain its pipeline, and, of split
 /// products, the sums' way through memory. Products of smaller tiles are slower, because shared memory bounds them.
 double clocks_of(const ProductProblem& p, const ProductConfig& c, const DeviceInfo& device) {
@@ -37,6 +32,10 @@ double clocks_of(const ProductProblem& p, const ProductConfig& c, const DeviceIn
 }
 
 }  // namespace
+
+std::int64_t block_tiles(const ProductProblem& p, const ProductConfig& c) {
+  return tiles(p.m, c.rows() * c.cluster_m) * tiles(p.n, c.cols() * c.cluster_n) * c.cluster();
+}
 
 void check_tiles(std::string_view extents, std::int64_t rows, std::int64_t columns) {
   if (tiles(rows, 64) * tiles(columns, 64) > ProductProblem::most)
@@ -172,8 +171,9 @@ std::vector<ProductConfig> of_every_tile(const ProductProblem& p, const DeviceIn
 
 }  // namespace
 
-ProductConfig default_config(const ProductProblem& p, const DeviceInfo& device) {
-  const std::vector<ProductConfig> all = of_every_tile(p, device);
+ProductConfig default_config(const ProductProblem& p, const DeviceInfo& device, std::int64_t max_columns) {
+  std::vector<ProductConfig> all = of_every_tile(p, device);
+  std::erase_if(all, [&](const ProductConfig& c) { return c.blocks_m * c.tile_n > max_columns; });
   if (all.empty()) return {};
   return *std::ranges::min_element(all, {}, [&](const ProductConfig& c) { return clocks_of(p, c, device); });
 }

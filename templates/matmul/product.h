@@ -138,7 +138,8 @@ void check_tiles(std::string_view extents, std::int64_t rows, std::int64_t colum
 
 /// Checks and completes configurations.
 std::string why_invalid(const ProductConfig& config, const ProductProblem& problem, const DeviceInfo& device);
-ProductConfig default_config(const ProductProblem& problem, const DeviceInfo& device);
+/// `max_columns`: of a warpgroup's tile of 64 rows, whose sums take half as many registers.
+ProductConfig default_config(const ProductProblem& problem, const DeviceInfo& device, std::int64_t max_columns = 256);
 /// Throws as ParsedProblem::complete_config() does. `start`: the default of the operation.
 Config complete_config(const ProductProblem& problem, const DeviceInfo& device, const Config& partial, ProductConfig start);
 /// Returns the candidates, `start` first.
@@ -163,6 +164,8 @@ void fill(const ProductProblem& problem, const ProductConfig& config, MatmulPara
 struct Positions {
   int a, b, c;
 };
+/// Returns the number of blocks' tiles, those of clusters that reach beyond the last row or column included.
+std::int64_t block_tiles(const ProductProblem& problem, const ProductConfig& config);
 /// The workspace of a product with a split k, which the caller adds.
 std::int64_t workspace_bytes(const ProductProblem& problem, const ProductConfig& config);
 KernelLaunch add_product(const char* entry, const ProductProblem& problem, const ProductConfig& config,

@@ -2,12 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <string>
 #include <vector>
 
 #include "api/engine/parts.h"
 #include "core/half.h"
 #include "jit/host/compiler.h"
 #include "jit/host/device.h"
+#include "templates/linear_loss/params.cuh"
 #include "templates/render.h"
 #include "tests/api/engine/fakes.h"
 #include "tests/support/cases.h"
@@ -39,6 +42,20 @@ void expect_right(const char* op, const std::vector<test::ProductCase>& drawn) {
 TEST(LinearLossHost, AgreesWithFloat64) { expect_right("linear_loss", test::linear_loss_cases(81, 21, 300, 96, 500)); }
 TEST(LinearLossHost, BackwardAgreesWithFloat64) {
   expect_right("linear_loss_backward", test::linear_loss_backward_cases(82, 15, 300, 96, 500));
+}
+
+/// Flags of the groups of tokens, and one for all of them, end before what follows.
+TEST(LinearLossHost, FlagsAreApartFromPartials) {
+  for (const char* tokens : {"4095", "4096", "4097"}) {  // 64 groups fill a multiple of the alignment
+    const DeviceInfo device = HostDevice().info();
+    const test::Case c = test::case_of("linear_loss", std::string("tokens=") + tokens + ",hidden_size=8,vocab_size=40",
+                                       device, "variant=simt,tile=64");
+    const LaunchPlan plan = c.op().parse(c.problem)->launch_plan(c.config, device);
+    LinearLossParams params;
+    ASSERT_EQ(plan.params.size(), sizeof params);
+    std::memcpy(&params, plan.params.data(), sizeof params);
+    EXPECT_GE(params.partials_at - params.repeats_at, 4 * (params.groups + 1)) << tokens;
+  }
 }
 
 /// Shares next to the largest number, which their products with factors below 1 and with derivatives come back from.
