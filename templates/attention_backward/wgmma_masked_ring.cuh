@@ -67,7 +67,7 @@ class MaskedQueryRing {
       if constexpr (tile_kv == 2 * mask_tile) any = (any | any >> 1) & 0x55555555u;
       const int at = mask_k_ - 32 * word;  // of the block's own keys
       if constexpr (shape.bounded_right) {
-        // Keys from the end of the sequence on have no block, but a block mask of the user's may have their bits.
+        // Keys from the end of the sequence on have no block, but a block mask that the caller made may have their bits.
         const int end = key_tiles_ - 32 * word;
         const uint32 exist = end <= 0 ? 0 : end >= 32 ? 0xffffffffu : (1u << end) - 1;
         any &= exist & (at < 0 ? 0xffffffffu : at >= 31 ? 0 : 0xfffffffeu << at);

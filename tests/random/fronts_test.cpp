@@ -23,7 +23,7 @@ std::string text_of(const Value& value) {
   return real;
 }
 
-/// Draws problems with one wrong field and without source code of the user's, which the command line reads from files.
+/// Draws problems with one wrong field and without user functions, which the command line reads from files.
 std::vector<RandomCase> draw_invalid(std::size_t count) {
   const std::uint64_t run = fresh_seed("fronts");
   std::printf("invalid problems from 0x%llx\n", static_cast<unsigned long long>(run));

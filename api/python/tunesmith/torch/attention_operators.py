@@ -91,7 +91,7 @@ def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 def backward_options(values: Sequence[Any]) -> dict[str, Any]:
     """Return the forward pass's options that the backward pass has, by name. values: all of the forward pass."""
-    return {name: one for name, one in zip(FORWARD.options, values, strict=True) if name != "split_keys"}
+    return {name: one for name, one in zip(FORWARD.options, values, strict=True) if name in BACKWARD.options}
 
 
 def _gradient(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
